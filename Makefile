@@ -1,0 +1,52 @@
+# The interface of this project. `make` alone lists the targets; each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+CORE := $(VENV)/.core
+DEV := $(VENV)/.dev
+KERNELS := $(wildcard src/moldau/*/*.pxd)
+
+.DEFAULT_GOAL := help
+.PHONY: help run demo test test-long compat bench check docs clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Moldau needs Python 3.11 or newer; name one with make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(CORE): pyproject.toml setup.py $(KERNELS) $(KERNELS:.pxd=.py) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(DEV): $(CORE) pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+run: $(CORE) ## start a broker on 127.0.0.1:9092, data in ./data
+	@exec $(BIN)/moldau server-start config/server.properties
+
+test: $(DEV) ## the whole test-suite except what needs Node, Go or Maven
+	$(BIN)/python -m pytest -m 'not compat and not long'
+
+test-long: $(DEV) ## randomized tests in their long mode
+	$(BIN)/python -m pytest -m long
+
+compat: $(DEV) ## foreign clients: Python, Node, Go, Java (needs node, go, mvn)
+	$(BIN)/python -m pytest tests/compat
+
+bench: $(DEV) ## Moldau beside Apache Kafka on this machine, as ratios (needs mvn, java)
+	$(BIN)/python -m benchmarks
+
+check: $(DEV) ## formatting, lint and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(DEV) ## write the generated pages under docs/
+	$(BIN)/python docs/generate.py
+
+clean: ## remove what the build made (not ./data)
+	rm -rf build .mypy_cache .ruff_cache .pytest_cache src/*.egg-info $(VENV)
+	find src tests -name '*.so' -delete
