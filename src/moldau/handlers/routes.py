@@ -1,0 +1,72 @@
+"""The routing table: every API that is served, in which versions, and by which function.
+
+ApiVersions advertises exactly these rows. A handler's module is imported when its API is first
+asked for, which keeps the start of the broker short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import Any
+
+Handler = Callable[[Any, Any, Any], Awaitable[Any]]
+"""`async def name(request, ctx, on) -> response`; the response is None if nobody waits for one."""
+
+
+class Route:
+    """`version_min` is what ApiVersions says; `served_min` is where service really begins."""
+
+    __slots__ = ("_function", "_place", "api_key", "served_min", "version_max", "version_min")
+
+    def __init__(
+        self,
+        api_key: int,
+        place: str,
+        version_min: int,
+        version_max: int,
+        *,
+        served_min: int | None = None,
+    ) -> None:
+        self.api_key = api_key
+        self.version_min = version_min
+        self.version_max = version_max
+        self.served_min = version_min if served_min is None else served_min
+        self._place = place
+        self._function: Handler | None = None
+
+    @property
+    def function(self) -> Handler:
+        if self._function is None:
+            module, name = self._place.split(":")
+            self._function = getattr(import_module(f"moldau.handlers.{module}"), name)
+        return self._function
+
+    def serves(self, version: int) -> bool:
+        return self.served_min <= version <= self.version_max
+
+
+ROUTES: dict[int, Route] = {
+    route.api_key: route
+    for route in (
+        # Advertised from 0 because librdkafka gives up compression otherwise (KAFKA-18659).
+        Route(0, "produce:produce", 0, 13, served_min=3),
+        Route(1, "fetch:fetch", 4, 18),
+        Route(2, "offsets:list_offsets", 1, 11),
+        Route(3, "metadata:metadata", 0, 13),
+        Route(18, "api_versions:api_versions", 0, 4),
+        Route(19, "topics:create_topics", 2, 7),
+        Route(20, "topics:delete_topics", 1, 6),
+        Route(21, "offsets:delete_records", 0, 2),
+        Route(22, "producer_ids:init_producer_id", 0, 5),
+        Route(23, "offsets:offset_for_leader_epoch", 2, 4),
+        Route(32, "configs:describe_configs", 1, 4),
+        Route(33, "configs:alter_configs", 0, 2),
+        Route(35, "log_dirs:describe_log_dirs", 1, 5),
+        Route(37, "topics:create_partitions", 0, 3),
+        Route(44, "configs:incremental_alter_configs", 0, 1),
+        Route(60, "metadata:describe_cluster", 0, 2),
+        Route(75, "metadata:describe_topic_partitions", 0, 0),
+    )
+}
+"""One row per API, by key."""

@@ -1,0 +1,46 @@
+"""Everything that handlers may use, wired once by the broker.
+
+Handlers hold no state: what lasts longer than a request lives behind one of these names. `config`
+is replaced whole when a dynamic setting changes, so read it at the time of use and keep no copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from moldau.config.broker import BrokerConfig
+    from moldau.controller.controller import Controller
+    from moldau.engine.timers import Timers
+    from moldau.handlers.producer_ids import ProducerIds
+    from moldau.model.clock import Clock
+    from moldau.model.cluster import ClusterImage
+    from moldau.model.names import BrokerId
+    from moldau.replication.fetch_sessions import FetchSessions
+    from moldau.replication.replicas import Replicas
+
+
+class LogLevels(Protocol):
+    """The broker's loggers as configuration resources of type BROKER_LOGGER."""
+
+    def levels(self) -> Mapping[str, str]:
+        """Every known logger and its effective level; the root logger is called "root"."""
+
+    def set_level(self, logger: str, level: str | None) -> None:
+        """None returns the logger to the level of its parent."""
+
+
+@dataclass(slots=True)
+class Services:
+    node_id: BrokerId
+    config: BrokerConfig
+    image: Callable[[], ClusterImage]
+    replicas: Replicas
+    controller: Controller
+    fetch_sessions: FetchSessions
+    producer_ids: ProducerIds
+    timers: Timers
+    clock: Clock
+    log_levels: LogLevels
