@@ -1,0 +1,135 @@
+"""What waits to be sent on one connection: bytes and pieces of files, in order.
+
+Neighbouring byte strings leave in one system call, file regions go from the page cache to the
+socket without passing through this process. A turn is bounded, so that one fast reader with a
+long queue cannot keep the loop from the others.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Iterable
+
+from moldau.model.regions import FileRegion
+
+Octets = bytes | bytearray | memoryview
+Chunk = Octets | FileRegion
+
+TURN_BYTES_MAX = 2 * 1024 * 1024
+"""Sent on one connection before the others get their turn."""
+COPY_BYTES = 256 * 1024
+"""Read at once where the kernel cannot send from the file itself."""
+GATHER_MAX = 64
+MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
+SENDFILE_UNAVAILABLE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSOCK, errno.ENOTSUP}
+
+
+class RegionCutShort(OSError):
+    """The file ended before the region did: the rest of the promised response cannot be sent."""
+
+
+class Outgoing:
+    __slots__ = ("_chunks", "_copies_files", "_socket", "bytes_unsent")
+
+    def __init__(self, sock: socket.socket, *, copies_files: bool = False) -> None:
+        self._socket = sock
+        self._chunks: deque[Chunk] = deque()
+        self._copies_files = copies_files or not hasattr(os, "sendfile")
+        self.bytes_unsent = 0
+
+    def push(self, chunks: Iterable[Chunk]) -> None:
+        for chunk in chunks:
+            size_bytes = chunk.size_bytes if type(chunk) is FileRegion else len(chunk)
+            if size_bytes:
+                self._chunks.append(chunk)
+                self.bytes_unsent += size_bytes
+
+    def send(self) -> int:
+        """Give the kernel what it takes in one turn; how many bytes it took.
+
+        Raises OSError if the connection is broken or a file is shorter than promised.
+        """
+        taken = 0
+        try:
+            while self._chunks and taken < TURN_BYTES_MAX:
+                head = self._chunks[0]
+                if type(head) is FileRegion:
+                    sent = self._send_region(head, TURN_BYTES_MAX - taken)
+                else:
+                    sent = self._send_bytes()
+                taken += sent
+                self.bytes_unsent -= sent
+        except (BlockingIOError, InterruptedError):
+            pass
+        return taken
+
+    def drop(self) -> None:
+        self._chunks.clear()
+        self.bytes_unsent = 0
+
+    def _send_region(self, region: FileRegion, bytes_max: int) -> int:
+        wanted = min(region.size_bytes, bytes_max)
+        if self._copies_files:
+            sent = self._copy_region(region, wanted)
+        else:
+            try:
+                sent = os.sendfile(
+                    self._socket.fileno(), region.file.fileno(), region.position, wanted
+                )
+            except OSError as fault:
+                if fault.errno not in SENDFILE_UNAVAILABLE:
+                    raise
+                self._copies_files = True
+                return 0
+            if sent == 0:
+                raise _cut_short(region)
+        if sent == region.size_bytes:
+            self._chunks.popleft()
+        else:
+            self._chunks[0] = FileRegion(
+                region.file, region.position + sent, region.size_bytes - sent
+            )
+        return sent
+
+    def _copy_region(self, region: FileRegion, wanted: int) -> int:
+        piece = os.pread(region.file.fileno(), min(wanted, COPY_BYTES), region.position)
+        if not piece:
+            raise _cut_short(region)
+        return self._socket.send(piece)
+
+    def _send_bytes(self) -> int:
+        """One system call for the byte strings at the head of the queue."""
+        pieces: list[Octets] = []
+        flags = 0
+        for chunk in self._chunks:
+            if isinstance(chunk, FileRegion):
+                # The head of a Fetch response shares a packet with the records after it.
+                flags = MORE_FOLLOWS
+                break
+            if len(pieces) == GATHER_MAX:
+                break
+            pieces.append(chunk)
+        if len(pieces) == 1:
+            sent = self._socket.send(pieces[0], flags)
+        else:
+            sent = self._socket.sendmsg(pieces, (), flags)
+        self._forget(pieces, sent)
+        return sent
+
+    def _forget(self, pieces: list[Octets], sent: int) -> None:
+        for piece in pieces:
+            if sent < len(piece):
+                if sent:
+                    self._chunks[0] = memoryview(piece)[sent:]
+                return
+            sent -= len(piece)
+            self._chunks.popleft()
+
+
+def _cut_short(region: FileRegion) -> RegionCutShort:
+    return RegionCutShort(
+        errno.EIO, f"a file ended at {region.position}, {region.size_bytes} bytes too early"
+    )
