@@ -34,6 +34,7 @@ def extensions() -> list[Extension]:
         "wraparound": False,
         "cdivision": True,
         "initializedcheck": False,
+        "annotation_typing": False,
     }
     return cythonize(modules, compiler_directives=directives, build_dir="build/cython")
 
