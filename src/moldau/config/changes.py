@@ -1,0 +1,33 @@
+"""A requested change of configuration, as handlers hand it to the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class ResourceType(IntEnum):
+    """What a configuration belongs to, numbered as in the protocol."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+DEFAULT_BROKER = "<default>"
+"""Stands for every broker, where a broker's id is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    resource_type: ResourceType
+    resource_name: str
+    """A topic, a broker id as text, or DEFAULT_BROKER."""
+    overrides: Mapping[str, str | None]
+    """None deletes the override of that key."""
+    replace_all: bool = False
+    """Drop every override that is not named here, as AlterConfigs does."""

@@ -1,0 +1,29 @@
+"""Checks of single values that a range cannot say; each returns what is wrong, or None."""
+
+from __future__ import annotations
+
+import re
+
+_THROTTLED = re.compile(r"[0-9]+:[0-9]+")
+
+
+def address_counts(text: str) -> str | None:
+    for entry in filter(None, (part.strip() for part in text.split(","))):
+        host, separator, count = entry.rpartition(":")
+        if not separator or not host or not count.isascii() or not count.isdigit():
+            return f"{entry} is not of the form host:count"
+    return None
+
+
+def throttled_replicas(entries: tuple[str, ...]) -> str | None:
+    if entries == ("*",) or all(_THROTTLED.fullmatch(entry) for entry in entries):
+        return None
+    return "must be * or a list of partition:broker pairs such as 0:101,1:102"
+
+
+def not_blank(text: str) -> str | None:
+    return None if text else "must not be empty"
+
+
+def at_least_one_or_unlimited(value: int) -> str | None:
+    return None if value >= 1 or value == -1 else "must be -1 (no limit) or at least 1"
