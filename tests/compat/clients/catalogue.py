@@ -1,0 +1,42 @@
+"""Every foreign client by name; those that need Node, Go or Maven carry the `compat` mark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.compat.clients.aio import AioKafka
+from tests.compat.clients.confluent import ConfluentKafka
+from tests.compat.clients.kafka_python import KafkaPython
+from tests.compat.clients.port import Client
+from tests.compat.clients.program import franz_go, java, kafkajs
+
+LIBRARIES: dict[str, Callable[[str], Client]] = {
+    "confluent-kafka": ConfluentKafka,
+    "kafka-python": KafkaPython,
+    "aiokafka": AioKafka,
+}
+PROGRAMS: dict[str, Callable[[str], Client]] = {
+    "kafkajs": kafkajs,
+    "franz-go": franz_go,
+    "java": java,
+}
+CLIENTS = LIBRARIES | PROGRAMS
+NAMES = [*LIBRARIES, *(pytest.param(name, marks=pytest.mark.compat) for name in PROGRAMS)]
+
+
+class Clients:
+    """Makes each client on its first use and closes all at the end."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self.made: dict[str, Client] = {}
+
+    def __getitem__(self, name: str) -> Client:
+        if name not in self.made:
+            self.made[name] = CLIENTS[name](self.bootstrap)
+        return self.made[name]
+
+    def close(self) -> None:
+        for client in self.made.values():
+            client.close()
