@@ -1,42 +1,59 @@
 """Builds the compiled kernels where a C compiler is at hand.
 
 Each kernel is a plain Python module with a `.pxd` beside it that gives the types. Without
-Cython or a compiler the same module runs uncompiled: slower, otherwise the same.
+Cython or a compiler the same module runs uncompiled: slower, otherwise the same. Set
+MOLDAU_PURE_PYTHON=1 to leave the kernels uncompiled on purpose.
 """
 
 import os
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 KERNELS = [path.with_suffix(".py") for path in sorted(Path("src/moldau").rglob("*.pxd"))]
+DIRECTIVES = {
+    "language_level": "3",
+    # The types stand in the .pxd; annotations are for readers and type checkers.
+    "annotation_typing": False,
+    # A kernel checks its positions itself, in Python and in C alike.
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+}
 
 
-def extensions() -> list[Extension]:
+class BuildWhatCompiles(build_ext):
+    """A missing or broken compiler costs speed, never the installation."""
+
+    def build_extension(self, ext: Extension) -> None:
+        try:
+            super().build_extension(ext)
+        except (CCompilerError, ExecError, PlatformError, OSError) as error:
+            ext.optional = True
+            self.warn(f"{ext.name} will run uncompiled, many times slower: {error}")
+
+
+def kernels() -> list[Extension]:
     if os.environ.get("MOLDAU_PURE_PYTHON"):
         return []
     try:
         from Cython.Build import cythonize
     except ImportError:
         return []
+    # No -march: what is built here may run on another machine.
     modules = [
         Extension(
             ".".join(path.with_suffix("").parts[1:]),
-            [str(path)],
-            extra_compile_args=["-O3"],
+            [path.as_posix()],
+            extra_compile_args=["-O3", "-g0"],
             optional=True,
         )
         for path in KERNELS
     ]
-    directives = {
-        "language_level": "3",
-        "boundscheck": False,
-        "wraparound": False,
-        "cdivision": True,
-        "initializedcheck": False,
-        "annotation_typing": False,
-    }
-    return cythonize(modules, compiler_directives=directives, build_dir="build/cython")
+    return cythonize(modules, compiler_directives=DIRECTIVES, build_dir="build/cython")
 
 
-setup(ext_modules=extensions())
+setup(ext_modules=kernels(), cmdclass={"build_ext": BuildWhatCompiles})
