@@ -13,8 +13,8 @@ from typing import BinaryIO
 
 from moldau.model.regions import FileRegion
 from moldau.net.connection import Answer, Connection, Disconnect
-from moldau.net.outgoing import Chunk
 from moldau.net.server import Listener, Server, SocketSettings
+from moldau.wire.framing import Chunk
 
 ECHO, LATER, LATER_OVERLAPPING, REFUSE, FILE, NOTHING, LONG = range(7)
 

@@ -17,7 +17,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from moldau.net.inbox import Inbox
-from moldau.net.outgoing import Chunk, Outgoing
+from moldau.net.outgoing import Outgoing
+from moldau.wire.framing import Chunk
 
 if TYPE_CHECKING:
     from moldau.net.server import Listener, Server
@@ -98,7 +99,7 @@ class Connection:
         self.client_host = host_of(peer)
         self.client_port = int(peer[1])
         self.number = server.connections_accepted
-        self.memory: Any = None
+        self.memory: dict[int, Any] = {}
         """For whoever answers the requests: what it wants to remember about this client."""
         self.is_closed = False
         self.tick_seen = server.tick
@@ -325,6 +326,10 @@ class Connection:
 
     def _refuse(self, out: list[Chunk], reason: str) -> None:
         self._send_all(out)
+        self.refuse(reason)
+
+    def refuse(self, reason: str) -> None:
+        """End the connection because of what the client did."""
         if not self.is_closed:
             self._server.refused(self, reason)
             self.close()

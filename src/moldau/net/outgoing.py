@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Iterable
 
 from moldau.model.regions import FileRegion
+from moldau.wire.framing import Chunk
 
-Octets = bytes | bytearray | memoryview
-Chunk = Octets | FileRegion
+Octets = bytes | memoryview
 
 TURN_BYTES_MAX = 2 * 1024 * 1024
 """Sent on one connection before the others get their turn."""
@@ -36,11 +36,11 @@ class Outgoing:
 
     def __init__(self, sock: socket.socket, *, copies_files: bool = False) -> None:
         self._socket = sock
-        self._chunks: deque[Chunk] = deque()
+        self._chunks: deque[Octets | FileRegion] = deque()
         self._copies_files = copies_files or not hasattr(os, "sendfile")
         self.bytes_unsent = 0
 
-    def push(self, chunks: Iterable[Chunk]) -> None:
+    def push(self, chunks: Iterable[Chunk | memoryview]) -> None:
         for chunk in chunks:
             size_bytes = chunk.size_bytes if type(chunk) is FileRegion else len(chunk)
             if size_bytes:

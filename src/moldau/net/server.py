@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, Protocol
 
 from moldau.net.connection import Answer, Connection, host_of
 from moldau.net.log_limit import LogLimit
-from moldau.net.outgoing import Chunk, RegionCutShort
+from moldau.net.outgoing import RegionCutShort
+from moldau.wire.framing import Chunk
 
 log = logging.getLogger("kafka.network.SocketServer")
 log.addFilter(LogLimit())

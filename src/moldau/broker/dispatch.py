@@ -1,0 +1,272 @@
+"""From a frame to its answer: header, route, body, handler, response.
+
+A handler is a coroutine that this module drives by hand. Most finish without waiting for
+anything, and then no task is made and no turn of the loop is taken: the answer is there when
+`begin` returns. One that waits is resumed by the future it waits for.
+
+Nothing a client sends, and no fault in a handler, gets further than its own connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import struct
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, cast
+
+from moldau.handlers.context import RequestContext
+from moldau.handlers.routes import Route
+from moldau.model.errors import ApiError, Error
+from moldau.net.connection import Answer, Connection, Disconnect
+from moldau.net.log_limit import LogLimit
+from moldau.wire.apis import api, request_class, response_class
+from moldau.wire.framing import API_VERSIONS, Chunk, encode_response, read_request_header
+from moldau.wire.primitives import DecodeError
+from moldau.wire.schema import Message
+
+log = logging.getLogger("kafka.server.KafkaApis")
+log.addFilter(LogLimit())
+
+_start_of = struct.Struct(">ii").unpack_from
+"""API key and version as one number, correlation id."""
+START_BYTES = 8
+
+
+class _Call:
+    """One API in one version."""
+
+    __slots__ = ("api_key", "decode", "function", "version")
+
+    def __init__(self, route: Route, version: int) -> None:
+        self.api_key = route.api_key
+        self.version = version
+        self.decode = request_class(route.api_key).decode
+        self.function = cast(Callable[..., Coroutine[Any, Any, Any]], route.function)
+
+    def __str__(self) -> str:
+        row = api(self.api_key)
+        return f"{row.name if row else self.api_key}-v{self.version}"
+
+
+class _Caller:
+    """A client's header, met before: those of its next requests differ in the correlation id."""
+
+    __slots__ = ("body_position", "call", "context", "rest", "rest_at")
+
+    def __init__(
+        self, call: _Call, context: RequestContext, body_position: int, rest: bytes
+    ) -> None:
+        self.call = call
+        self.context = context
+        self.body_position = body_position
+        self.rest = rest
+        self.rest_at: Callable[[memoryview, int], tuple[Any, ...]]
+        self.rest_at = struct.Struct(f"{len(rest)}s").unpack_from
+
+
+class Dispatch:
+    def __init__(
+        self, routes: Mapping[int, Route], services: Any, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._routes = routes
+        self._services = services
+        self.loop = loop
+        self._calls: dict[int, _Call] = {}
+
+    def begin(self, connection: Connection, frame: memoryview) -> list[Chunk] | Answer:
+        try:
+            start, correlation_id = _start_of(frame, 0)
+            caller = connection.memory.get(start)
+            if caller is None or caller.rest_at(frame, START_BYTES)[0] != caller.rest:
+                if start not in self._calls and not self._learn(start):
+                    return self._refuse_call(start, correlation_id)
+                caller = self._meet(connection, frame, start)
+            call = caller.call
+            request = call.decode(frame, call.version, caller.body_position)
+        except (DecodeError, struct.error) as fault:
+            raise Disconnect(f"request cannot be read: {fault}") from None
+        try:
+            coroutine = call.function(request, caller.context, self._services)
+            awaited = coroutine.send(None)
+        except StopIteration as finished:
+            return self.answer(connection, call, correlation_id, finished.value)
+        except Disconnect:
+            raise
+        except Exception as fault:
+            return self.failure(connection, call, correlation_id, fault)
+        return _Suspended(self, connection, call, correlation_id, coroutine, awaited)
+
+    def _learn(self, start: int) -> bool:
+        api_key, version = _split(start)
+        route = self._routes.get(api_key)
+        if route is None or not route.serves(version):
+            return False
+        self._calls[start] = _Call(route, version)
+        return True
+
+    def _meet(self, connection: Connection, frame: memoryview, start: int) -> _Caller:
+        header = read_request_header(frame)
+        context = RequestContext(
+            header.api_key,
+            header.api_version,
+            header.client_id,
+            connection.listener.name,
+            client_host=connection.client_host,
+            security_protocol=connection.listener.security_protocol,
+        )
+        position = header.body_position
+        caller = _Caller(self._calls[start], context, position, bytes(frame[START_BYTES:position]))
+        connection.memory[start] = caller
+        return caller
+
+    def _refuse_call(self, start: int, correlation_id: int) -> list[Chunk]:
+        api_key, version = _split(start)
+        route = self._routes.get(api_key)
+        if route is None:
+            raise Disconnect(f"api key {api_key} is not served")
+        if api_key != API_VERSIONS:
+            raise Disconnect(
+                f"api key {api_key} version {version} is not served, "
+                f"only {route.served_min} to {route.version_max}"
+            )
+        # The client learns the range from an answer in the oldest version and asks again (KIP-511).
+        from moldau.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+        row = ApiVersion(
+            api_key=API_VERSIONS, min_version=route.version_min, max_version=route.version_max
+        )
+        response = ApiVersionsResponse(error_code=Error.UNSUPPORTED_VERSION, api_keys=[row])
+        return encode_response(API_VERSIONS, 0, correlation_id, response)
+
+    def answer(
+        self, connection: Connection, call: _Call, correlation_id: int, response: Message | None
+    ) -> list[Chunk]:
+        if response is None:
+            return []
+        try:
+            return encode_response(call.api_key, call.version, correlation_id, response)
+        except Exception as fault:
+            return self.failure(connection, call, correlation_id, fault)
+
+    def failure(
+        self, connection: Connection, call: _Call, correlation_id: int, fault: Exception
+    ) -> list[Chunk]:
+        """The error as an answer where the response has a place for it; otherwise disconnects."""
+        if isinstance(fault, ApiError):
+            error, message = fault.error, fault.message
+        else:
+            error, message = Error.UNKNOWN_SERVER_ERROR, ""
+            log.error(
+                "Request failed api=%s connection=%s fault=%r at=%s",
+                call,
+                connection,
+                fault,
+                _place_of(fault),
+                exc_info=fault if log.isEnabledFor(logging.DEBUG) else None,
+            )
+        response_type = response_class(call.api_key)
+        fields = {
+            field.name for field in response_type.__fields__ if call.version in field.versions
+        }
+        if "error_code" not in fields:
+            raise Disconnect(f"{call} failed: {error.name}")
+        response = response_type(error_code=int(error))
+        if message and "error_message" in fields:
+            response.error_message = message  # type: ignore[attr-defined]
+        return encode_response(call.api_key, call.version, correlation_id, response)
+
+
+class _Suspended(Answer):
+    """A handler that waits; holds its request's place in the order of answers."""
+
+    __slots__ = (
+        "_awaited",
+        "_call",
+        "_connection",
+        "_coroutine",
+        "_correlation_id",
+        "_dispatch",
+        "_is_cancelled",
+        "_must_cancel",
+    )
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        connection: Connection,
+        call: _Call,
+        correlation_id: int,
+        coroutine: Coroutine[Any, Any, Any],
+        awaited: asyncio.Future[Any] | None,
+    ) -> None:
+        super().__init__()
+        self._dispatch = dispatch
+        self._connection = connection
+        self._call = call
+        self._correlation_id = correlation_id
+        self._coroutine = coroutine
+        self._is_cancelled = False
+        self._must_cancel = False
+        self._await(awaited)
+
+    def cancel(self) -> None:
+        """As for a task: what the handler waits for is cancelled, and it unwinds from there."""
+        self._is_cancelled = True
+        self._must_cancel = self._awaited is None or not self._awaited.cancel()
+
+    def _await(self, awaited: asyncio.Future[Any] | None) -> None:
+        self._awaited = awaited
+        if awaited is None:
+            # A bare yield, as in `asyncio.sleep(0)`: go on at the loop's next turn.
+            self._dispatch.loop.call_soon(self._resume)
+            return
+        awaited._asyncio_future_blocking = False
+        awaited.add_done_callback(self._resume)
+
+    def _resume(self, _: object = None) -> None:
+        try:
+            awaited = self._coroutine.send(None)
+        except StopIteration as finished:
+            outcome: Any = finished.value
+        except asyncio.CancelledError:
+            outcome = Disconnect(f"{self._call} was cancelled")
+        except Exception as fault:
+            outcome = fault
+        else:
+            self._await(awaited)
+            if self._must_cancel:
+                self.cancel()
+            return
+        if not self._is_cancelled:
+            self._finish(outcome)
+
+    def _finish(self, outcome: Message | Exception | None) -> None:
+        what = (self._connection, self._call, self._correlation_id)
+        try:
+            if isinstance(outcome, Disconnect):
+                raise outcome
+            if isinstance(outcome, Exception):
+                self.chunks = self._dispatch.failure(*what, outcome)
+            else:
+                self.chunks = self._dispatch.answer(*what, outcome)
+        except Disconnect as reason:
+            self._connection.refuse(str(reason))
+        else:
+            self._connection.answered()
+
+
+def _split(start: int) -> tuple[int, int]:
+    """API key and version."""
+    version = start & 0xFFFF
+    return start >> 16, version - 0x10000 if version > 0x7FFF else version
+
+
+def _place_of(fault: Exception) -> str:
+    """The innermost line, so that one log line says where to look."""
+    trace = fault.__traceback__
+    if trace is None:
+        return "?"
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
