@@ -117,7 +117,7 @@ class EncoderSource:
             self.indent += 1
             self.tagged_value(field, value, pieces)
             self.indent -= 1
-        self.emit(f"{self.write}(uvarint(len({pieces})))")
+        self.emit(f"{self.write}(SMALL[len({pieces})])")
         self.emit(f"if {pieces}: {self.write}(join({pieces}))")
 
     def differs(self, field: Field, value: str) -> str:

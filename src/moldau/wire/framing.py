@@ -18,7 +18,6 @@ from moldau.wire.primitives import (
     Buffer,
     DecodeError,
     EncodeError,
-    read_text,
     skip_tagged_fields,
     truncated,
 )
@@ -62,12 +61,18 @@ def read_request_header(frame: Buffer) -> RequestHeader:
         end = position + length
         if end > size:
             raise truncated(end, size)
-        client_id = read_text(frame, position, end)
+        try:
+            client_id = str(frame[position:end], "utf-8")
+        except UnicodeDecodeError:
+            raise DecodeError("the client id is not UTF-8") from None
         position = end
     elif length != -1:
         raise DecodeError(f"the client id has length {length}")
     if version >= _FLEXIBLE_FROM.get(key, _NEVER):
-        position = skip_tagged_fields(frame, position)
+        if position < size and frame[position] == 0:
+            position += 1
+        else:
+            position = skip_tagged_fields(frame, position)
     return RequestHeader(key, version, correlation_id, client_id, position)
 
 
@@ -106,21 +111,21 @@ def encode_response(
     api_key: int, version: int, correlation_id: int, response: Message
 ) -> list[Chunk]:
     """The whole frame. File regions stay regions; everything between two of them is one chunk."""
-    pieces: list[Any] = [b""]
-    response.encode_to(pieces, version)
     flexible = version >= _FLEXIBLE_FROM[api_key] and api_key != API_VERSIONS
     start = _SIZE_AND_ID_FLEXIBLE if flexible else _SIZE_AND_ID
-    size = start.size - _SIZE.size
+    pieces: list[Any] = [b""]
+    response.encode_to(pieces, version)
     regions = []
-    for index, piece in enumerate(pieces):
-        if type(piece) is FileRegion:
-            size += piece.size_bytes
-            regions.append(index)
-        else:
-            size += len(piece)
+    if response.__carries_records__:
+        regions = [index for index, piece in enumerate(pieces) if type(piece) is FileRegion]
+    # A region is a named tuple of three: its length is not its size.
+    size = start.size - _SIZE.size + sum(map(len, pieces))
+    size += sum([pieces[index].size_bytes - len(pieces[index]) for index in regions])
     pieces[0] = start.pack(size, correlation_id)
-    if not regions:
-        return [b"".join(pieces)]
+    return _joined(pieces, regions) if regions else [b"".join(pieces)]
+
+
+def _joined(pieces: list[Any], regions: list[int]) -> list[Chunk]:
     chunks: list[Chunk] = []
     position = 0
     for index in regions:

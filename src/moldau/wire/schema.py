@@ -229,6 +229,8 @@ def struct(
 class Declared(type):
     """Turns the Field values of a class body into slots, and remembers them in order."""
 
+    __fields__: tuple[Field, ...]
+
     def __new__(
         mcls, name: str, bases: tuple[type, ...], body: dict[str, Any], **options: str
     ) -> Any:
@@ -247,8 +249,16 @@ class Declared(type):
         if "versions" in options:
             cls.__versions__ = version_range(options["versions"])
             cls.__flexible__ = version_range(options.get("flexible", ""))
+            cls.__carries_records__ = any(_carries_records(field) for field in cls.__fields__)
             cls.__encoders__: dict[int, Encoder] = {}
             cls.__decoders__: dict[int, Decoder] = {}
+
+
+def _carries_records(field: Field) -> bool:
+    """Whether file regions may come out of the field's encoder."""
+    if field.struct is None:
+        return field.kind is raw_records
+    return any(_carries_records(inner) for inner in field.struct.__fields__)
 
 
 class Struct(metaclass=Declared):
@@ -281,6 +291,7 @@ class Message(Struct):
 
     __versions__: ClassVar[VersionRange]
     __flexible__: ClassVar[VersionRange]
+    __carries_records__: ClassVar[bool]
     __encoders__: ClassVar[dict[int, Encoder]]
     __decoders__: ClassVar[dict[int, Decoder]]
 

@@ -1,4 +1,4 @@
-"""What a controller tells brokers in a cluster on ZooKeeper, and a broker that wants to stop tells it."""
+"""What a ZooKeeper-era controller tells brokers, and what a broker that stops tells it."""
 
 from __future__ import annotations
 
