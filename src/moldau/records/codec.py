@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from moldau.model.errors import ApiError, Error
 from moldau.records import kernel
 from moldau.records.batch import (
@@ -33,6 +31,7 @@ from moldau.records.batch import (
     read_header,
     write_header,
 )
+from moldau.records.checksum import crc32c
 from moldau.records.compression import Codec, compress, decompress
 
 DECOMPRESSED_BYTES_MAX = 1 << 30

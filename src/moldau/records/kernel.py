@@ -7,9 +7,8 @@ the bytes say. Nothing is raised for bad bytes: the answer says what is wrong an
 
 from __future__ import annotations
 
-from crc32c import crc32c
-
 from moldau.records.batch import Buffer
+from moldau.records.checksum import crc32c
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Row = tuple[int, int, bytes | None, bytes | None, Headers]

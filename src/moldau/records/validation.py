@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from crc32c import crc32c
-
 from moldau.model.errors import ApiError, Error
 from moldau.records import kernel
 from moldau.records.batch import (
@@ -32,6 +30,7 @@ from moldau.records.batch import (
     read_header,
     read_overhead,
 )
+from moldau.records.checksum import crc32c
 from moldau.records.codec import assemble, write_checksum
 from moldau.records.compression import Codec, compress, decompress
 
