@@ -1,0 +1,72 @@
+"""How a broker joins the cluster and becomes its controller.
+
+With one broker nobody competes: it takes /controller, raises the epoch, and that is the election.
+The order of the steps is that of Kafka's ZooKeeper mode, so that several brokers can contend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from moldau.controller.metadata_journal import Term
+from moldau.metadata import paths
+from moldau.metadata.store import Create, MetadataStore, NodeExists, Op, Write
+from moldau.model.cluster import BrokerNode
+from moldau.model.names import BrokerId, Millis
+
+
+async def lay_out(store: MetadataStore) -> None:
+    """Make the nodes that everything else hangs from."""
+    nodes = await store.get_many(paths.PERSISTENT_PATHS)
+    missing: list[Op] = [
+        Create(path) for path, node in zip(paths.PERSISTENT_PATHS, nodes, strict=True) if not node
+    ]
+    if missing:
+        await store.multi(missing)
+
+
+async def cluster_id_of(store: MetadataStore, draw: Callable[[], str]) -> str:
+    """The cluster's id; the first broker ever to come here gives it one."""
+    try:
+        cluster_id = draw()
+        await store.create(paths.CLUSTER_ID, paths.encode_cluster_id(cluster_id))
+        return cluster_id
+    except NodeExists:
+        return paths.decode_cluster_id((await store.get(paths.CLUSTER_ID)).data)
+
+
+async def register(store: MetadataStore, node: BrokerNode, now_ms: Millis) -> None:
+    """Raises NodeExists if a broker with this id lives."""
+    await store.create(
+        paths.broker_path(node.id), paths.encode_broker(node, now_ms), ephemeral=True
+    )
+
+
+async def take_office(store: MetadataStore, broker: BrokerId, now_ms: Millis) -> Term:
+    """Become the controller; raises NodeExists if there is one, BadVersion if another was faster.
+
+    One write does both, so that no epoch is used twice and none without a controller.
+    """
+    claim = Create(paths.CONTROLLER, paths.encode_controller(broker, now_ms), ephemeral=True)
+    node = await store.exists(paths.CONTROLLER_EPOCH)
+    if node is None:
+        await store.multi([claim, Create(paths.CONTROLLER_EPOCH, paths.encode_controller_epoch(1))])
+        return Term(broker, 1, 0)
+    epoch = paths.decode_controller_epoch(node.data) + 1
+    raised = Write(paths.CONTROLLER_EPOCH, paths.encode_controller_epoch(epoch), node.version)
+    await store.multi([claim, raised])
+    return Term(broker, epoch, node.version + 1)
+
+
+async def leave_office(store: MetadataStore, broker: BrokerId) -> None:
+    """Give the office back, unless it is already another's."""
+    node = await store.exists(paths.CONTROLLER)
+    if node is not None and paths.decode_controller(node.data).broker == broker:
+        await store.delete(paths.CONTROLLER, node.version)
+
+
+def one_at_a_time() -> AbstractAsyncContextManager[object]:
+    """Guards a restart: whoever comes second waits and finds it done."""
+    return asyncio.Lock()

@@ -1,0 +1,119 @@
+"""The rules for changing settings of topics and brokers, with Kafka's error codes and sentences.
+
+Pure. A change is checked against everything that would hold after it, so that two settings which
+contradict each other are refused whichever comes second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.config.broker import LISTENER_PREFIX, BrokerConfig
+from moldau.config.changes import DEFAULT_BROKER, ConfigChange, ResourceType
+from moldau.config.definition import ConfigError, Scope
+from moldau.config.topic import TopicConfig
+from moldau.controller.facts import ConfigKind, ConfigsChanged
+from moldau.controller.state import ControllerState
+from moldau.controller.topics import check_topic_overrides
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import topic_name_fault
+
+
+def altered(
+    state: ControllerState, change: ConfigChange, broker: BrokerConfig | None = None
+) -> ConfigsChanged:
+    """`broker` is the configuration that broker settings are tried on."""
+    if change.resource_type == ResourceType.TOPIC:
+        return _altered_topic(state, change)
+    if change.resource_type == ResourceType.BROKER:
+        return _altered_broker(state, change, broker)
+    raise ApiError(Error.INVALID_REQUEST, f"Unknown resource type {change.resource_type.value}")
+
+
+def _altered_topic(state: ControllerState, change: ConfigChange) -> ConfigsChanged:
+    name = change.resource_name
+    if not name:
+        raise ApiError(Error.INVALID_REQUEST, "Default topic resources are not allowed.")
+    fault = topic_name_fault(name)
+    if fault is not None:
+        raise ApiError(Error.INVALID_TOPIC_EXCEPTION, fault)
+    if name not in state.cluster.topics:
+        raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    before = state.cluster.topic_configs.get(name, {})
+    overrides = _after(before, change, TopicConfig.aliases)
+    check_topic_overrides(overrides)
+    return ConfigsChanged(ConfigKind.TOPIC, name, overrides)
+
+
+def _altered_broker(
+    state: ControllerState, change: ConfigChange, broker: BrokerConfig | None
+) -> ConfigsChanged:
+    name = change.resource_name or DEFAULT_BROKER
+    if name != DEFAULT_BROKER:
+        _check_broker_name(state, name)
+    before = state.cluster.broker_configs.get(name, {})
+    overrides = _after(before, change, BrokerConfig.aliases)
+    named = {BrokerConfig.aliases.get(key, key) for key, value in change.overrides.items() if value}
+    _check_scopes(sorted(named), name)
+    try:
+        for key, value in overrides.items():
+            row = BrokerConfig.rows.get(_without_listener(key))
+            if row is not None:
+                row.parse(value)
+        if broker is not None:
+            for_all = state.cluster.broker_configs.get(DEFAULT_BROKER, {})
+            broker.with_overrides({**for_all, **overrides})
+    except ConfigError as fault:
+        raise ApiError(Error.INVALID_REQUEST, str(fault)) from fault
+    is_first = name not in state.cluster.broker_configs
+    return ConfigsChanged(ConfigKind.BROKER, name, overrides, is_first)
+
+
+def _check_broker_name(state: ControllerState, name: str) -> None:
+    if not name.isdecimal():
+        raise ApiError(Error.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if int(name) not in state.cluster.brokers:
+        known = ", ".join(str(broker) for broker in sorted(state.cluster.brokers))
+        raise ApiError(
+            Error.INVALID_REQUEST, f"Unexpected broker id, expected {known}, but received {name}"
+        )
+
+
+def _check_scopes(keys: list[str], broker_name: str) -> None:
+    rows = {key: BrokerConfig.rows.get(_without_listener(key)) for key in keys}
+    fixed = [key for key, row in rows.items() if row and row.scope is Scope.READ_ONLY]
+    if fixed:
+        raise ApiError(
+            Error.INVALID_REQUEST, f"Cannot update these configs dynamically: {_listed(fixed)}"
+        )
+    own = [key for key, row in rows.items() if row and row.scope is Scope.PER_BROKER]
+    if own and broker_name == DEFAULT_BROKER:
+        raise ApiError(
+            Error.INVALID_REQUEST,
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            + _listed(own),
+        )
+
+
+def _after(
+    before: Mapping[str, str], change: ConfigChange, aliases: Mapping[str, str]
+) -> dict[str, str]:
+    overrides = {} if change.replace_all else dict(before)
+    for given, value in change.overrides.items():
+        key = aliases.get(given, given)
+        if value is None:
+            overrides.pop(key, None)
+        else:
+            overrides[key] = value
+    return overrides
+
+
+def _without_listener(key: str) -> str:
+    """`listener.name.<listener>.<key>` sets the key for one listener."""
+    if not key.startswith(LISTENER_PREFIX):
+        return key
+    return key[len(LISTENER_PREFIX) :].partition(".")[2]
+
+
+def _listed(keys: list[str]) -> str:
+    return f"[{', '.join(keys)}]"

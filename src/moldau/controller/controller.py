@@ -1,0 +1,172 @@
+"""The controller as the rest of the broker sees it: change the cluster, watch the image.
+
+Handlers call the methods; each returns one row per thing asked for, a fact or the refusal. The
+image is replaced after every commit and before the reply leaves, so whoever was told that a topic
+exists finds its logs. If the store fails, the controller starts again from what the store holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
+
+from moldau.config.broker import BrokerConfig
+from moldau.config.changes import ConfigChange
+from moldau.controller import candidacy
+from moldau.controller.facts import ConfigsChanged, PartitionsAdded, TopicCreated, TopicDeleted
+from moldau.controller.loading import load
+from moldau.controller.machine import (
+    AllocateProducerIds,
+    AlterConfigs,
+    ControllerMachine,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    RegisterBroker,
+)
+from moldau.controller.metadata_journal import MetadataJournal
+from moldau.controller.placement import Start
+from moldau.controller.state import ControllerState, image_after
+from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
+from moldau.engine.engine import Engine
+from moldau.engine.timers import Timers
+from moldau.metadata.store import MetadataStore, StoreError
+from moldau.model.clock import Clock
+from moldau.model.cluster import BrokerNode, ClusterImage
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import NO_TOPIC_ID, TopicId, uuid_text
+
+ImageListener = Callable[[ClusterImage, ClusterImage], None]
+"""Called with the image before and after."""
+RandomBytes = Callable[[int], bytes]
+"""`os.urandom`, or a seeded one in tests."""
+
+T = TypeVar("T")
+
+
+class Controller:
+    def __init__(
+        self,
+        store: MetadataStore,
+        node_id: int,
+        *,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+        timers: Timers,
+        random_bytes: RandomBytes,
+    ) -> None:
+        self.image = ClusterImage("", node_id)
+        self._store = store
+        self._node_id = node_id
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._random_bytes = random_bytes
+        self._listeners: list[ImageListener] = []
+        self._engine: Engine | None = None
+        self._restart = candidacy.one_at_a_time()
+        self._is_closed = False
+
+    async def load(self) -> ClusterImage:
+        """Take office and read the tree: the image without this broker, which may need the
+        cluster's id and its topics before it can say where it listens."""
+        await candidacy.lay_out(self._store)
+        cluster_id = await candidacy.cluster_id_of(self._store, lambda: uuid_text(self._draw_id()))
+        now_ms = self._clock.wall_ms()
+        term = await candidacy.take_office(self._store, self._node_id, now_ms)
+        loaded = await load(self._store, cluster_id, self._node_id)
+        self._engine = Engine(
+            "controller",
+            ControllerMachine(ControllerState(loaded.image, loaded.producer_id_next)),
+            MetadataJournal(self._store, term),
+            clock=self._clock,
+            timers=self._timers,
+            on_committed=self._publish,
+        )
+        self._replace_image(loaded.image)
+        return self.image
+
+    async def register(self, node: BrokerNode) -> None:
+        """Let clients find this broker: from now on it is part of the image."""
+        await candidacy.register(self._store, node, self._clock.wall_ms())
+        await self._submit(RegisterBroker(node))
+
+    def on_image(self, listener: ImageListener) -> None:
+        self._listeners.append(listener)
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[TopicCreated | ApiError]:
+        config = self._config()
+        defaults = TopicDefaults(config.num_partitions, config.default_replication_factor)
+        draws = tuple(self._draw() for _ in topics)
+        command = CreateTopics(tuple(topics), draws, defaults, validate_only)
+        return cast("list[TopicCreated | ApiError]", await self._submit(command))
+
+    async def delete_topics(self, names: Sequence[str]) -> list[TopicDeleted | ApiError]:
+        command = DeleteTopics(tuple(names), self._config().delete_topic_enable)
+        return cast("list[TopicDeleted | ApiError]", await self._submit(command))
+
+    async def create_partitions(
+        self, topics: Sequence[NewPartitions], *, validate_only: bool = False
+    ) -> list[PartitionsAdded | ApiError]:
+        command = CreatePartitions(tuple(topics), validate_only)
+        return cast("list[PartitionsAdded | ApiError]", await self._submit(command))
+
+    async def alter_configs(
+        self, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> list[ConfigsChanged | ApiError]:
+        command = AlterConfigs(tuple(changes), validate_only, self._config())
+        return cast("list[ConfigsChanged | ApiError]", await self._submit(command))
+
+    async def allocate_producer_ids(self) -> range:
+        """A block of ids that nobody was given before, and nobody will be given again."""
+        return cast("range", await self._submit(AllocateProducerIds(self._node_id)))
+
+    async def close(self) -> None:
+        """Answer whoever waits and end the term; the store is the caller's to close."""
+        self._is_closed = True
+        if self._engine is not None:
+            self._engine.stop(Error.NOT_CONTROLLER, "The controller is shutting down.")
+            await candidacy.leave_office(self._store, self._node_id)
+
+    async def _submit(self, command: object) -> object:
+        if self._engine is None or not self._engine.is_running:
+            async with self._restart:
+                await self._start_again()
+        assert self._engine is not None
+        return await self._engine.submit(command)
+
+    async def _start_again(self) -> None:
+        """After a fault of the store: what was not committed is forgotten, the rest is read."""
+        if self._engine is not None and self._engine.is_running:
+            return
+        if self._is_closed:
+            raise ApiError(Error.NOT_CONTROLLER, "The controller is shutting down.")
+        try:
+            await candidacy.leave_office(self._store, self._node_id)
+            await self.load()
+        except StoreError as fault:
+            raise ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)) from fault
+
+    def _publish(self, facts: Sequence[object]) -> None:
+        self._replace_image(image_after(self.image, facts))
+
+    def _replace_image(self, image: ClusterImage) -> None:
+        before, self.image = self.image, image
+        for listener in self._listeners:
+            listener(before, image)
+
+    def _draw(self) -> Draw:
+        start = int.from_bytes(self._random_bytes(2)), int.from_bytes(self._random_bytes(2))
+        return Draw(self._draw_id(), Start(*start))
+
+    def _draw_id(self) -> TopicId:
+        """Random, in the form of a version 4 UUID; never one that tools would take for a flag."""
+        while True:
+            drawn = bytearray(self._random_bytes(16))
+            drawn[6] = drawn[6] & 0x0F | 0x40
+            drawn[8] = drawn[8] & 0x3F | 0x80
+            if not uuid_text(bytes(drawn)).startswith("-"):
+                assert drawn != NO_TOPIC_ID
+                return bytes(drawn)

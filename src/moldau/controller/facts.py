@@ -1,0 +1,77 @@
+"""What can become true of the cluster, in the past tense. The journal writes facts to the tree, the
+state and the image are what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import NamedTuple
+
+from moldau.model.cluster import BrokerNode, PartitionImage
+from moldau.model.names import BrokerId, TopicId
+
+
+class TopicCreated(NamedTuple):
+    name: str
+    id: TopicId
+    partitions: tuple[PartitionImage, ...]
+    configs: Mapping[str, str]
+    """Overrides only."""
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.partitions[0].replicas)
+
+
+class PartitionsAdded(NamedTuple):
+    topic: str
+    id: TopicId
+    all_partitions: tuple[PartitionImage, ...]
+    """The old ones too: the node of the topic names them all."""
+    count_before: int
+
+    @property
+    def added(self) -> tuple[PartitionImage, ...]:
+        return self.all_partitions[self.count_before :]
+
+
+class TopicDeleted(NamedTuple):
+    name: str
+    id: TopicId
+    partition_count: int
+
+
+class ConfigKind(Enum):
+    TOPIC = "topics"
+    BROKER = "brokers"
+
+
+class ConfigsChanged(NamedTuple):
+    kind: ConfigKind
+    name: str
+    """A topic, a broker id as text, or "<default>" for all brokers."""
+    overrides: Mapping[str, str]
+    """All that hold from now on."""
+    is_first: bool = False
+    """Nothing was ever set for this name, so the tree has no node for it yet."""
+
+
+class BrokerRegistered(NamedTuple):
+    """Volatile: the broker's ephemeral node says it, for as long as the broker lives."""
+
+    node: BrokerNode
+
+
+class ProducerIdsAllocated(NamedTuple):
+    broker: BrokerId
+    ids: range
+
+
+Fact = (
+    TopicCreated
+    | PartitionsAdded
+    | TopicDeleted
+    | ConfigsChanged
+    | BrokerRegistered
+    | ProducerIdsAllocated
+)

@@ -1,0 +1,181 @@
+"""The controller's decisions: a command and the state in, facts and replies out.
+
+Pure. One command is one decision is one conditional write, so a request of many topics takes one
+round trip to the store. Refusals of single topics are values in the reply's rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from moldau.config.broker import BrokerConfig
+from moldau.config.changes import ConfigChange
+from moldau.controller import topics as rules
+from moldau.controller.configs import altered
+from moldau.controller.facts import (
+    BrokerRegistered,
+    ConfigsChanged,
+    Fact,
+    PartitionsAdded,
+    ProducerIdsAllocated,
+    TopicCreated,
+    TopicDeleted,
+)
+from moldau.controller.state import ControllerState
+from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
+from moldau.engine.machine import Decision, Reply, Token, Volatile
+from moldau.model.cluster import BrokerNode
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import BrokerId, Millis
+
+PRODUCER_IDS_PER_BLOCK = 1000
+PRODUCER_ID_LAST = 2**63 - 1
+
+
+class CreateTopics(NamedTuple):
+    topics: tuple[NewTopic, ...]
+    draws: tuple[Draw, ...]
+    """One per topic."""
+    defaults: TopicDefaults
+    validate_only: bool = False
+
+
+class DeleteTopics(NamedTuple):
+    names: tuple[str, ...]
+    is_enabled: bool = True
+    """delete.topic.enable"""
+
+
+class CreatePartitions(NamedTuple):
+    topics: tuple[NewPartitions, ...]
+    validate_only: bool = False
+
+
+class AlterConfigs(NamedTuple):
+    changes: tuple[ConfigChange, ...]
+    validate_only: bool = False
+    broker: BrokerConfig | None = None
+    """What changes of broker settings are tried on."""
+
+
+class RegisterBroker(NamedTuple):
+    node: BrokerNode
+
+
+class AllocateProducerIds(NamedTuple):
+    broker: BrokerId
+
+
+Command = (
+    CreateTopics
+    | DeleteTopics
+    | CreatePartitions
+    | AlterConfigs
+    | RegisterBroker
+    | AllocateProducerIds
+)
+Row = Fact | ApiError | None
+
+
+class ControllerMachine:
+    def __init__(self, state: ControllerState) -> None:
+        self.state = state
+
+    def decide(self, command: object, token: Token, now_ms: Millis) -> Decision:
+        match command:
+            case CreateTopics():
+                return _decision(token, self._create(command), command.validate_only)
+            case DeleteTopics():
+                return _decision(token, self._delete(command))
+            case CreatePartitions():
+                return _decision(token, self._grow(command), command.validate_only)
+            case AlterConfigs():
+                return _decision(token, self._alter(command), command.validate_only)
+            case RegisterBroker(node):
+                return Decision((Volatile(BrokerRegistered(node)),), replies=(Reply(token, None),))
+            case AllocateProducerIds(broker):
+                return self._allocate_producer_ids(broker, token)
+            case _:
+                raise AssertionError(f"unknown command {command!r}")
+
+    def apply(self, fact: object) -> None:
+        self.state.apply(fact)
+
+    def _create(self, command: CreateTopics) -> Sequence[TopicCreated | ApiError]:
+        rows: list[TopicCreated | ApiError] = []
+        named = Counter(topic.name for topic in command.topics)
+        for topic, draw in zip(command.topics, command.draws, strict=True):
+            try:
+                if named[topic.name] > 1:
+                    raise duplicate_topic_name()
+                rows.append(rules.create(self.state, topic, draw, command.defaults))
+            except ApiError as refusal:
+                rows.append(refusal)
+        size = sum(1 + len(row.partitions) for row in rows if isinstance(row, TopicCreated))
+        if size > rules.PARTITIONS_PER_REQUEST_MAX:
+            return [rules.too_many_partitions() for _ in rows]
+        return rows
+
+    def _delete(self, command: DeleteTopics) -> Sequence[TopicDeleted | ApiError]:
+        if not command.is_enabled:
+            disabled = ApiError(Error.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+            return [disabled for _ in command.names]
+        rows: list[TopicDeleted | ApiError] = []
+        named = Counter(command.names)
+        for name in command.names:
+            try:
+                if named[name] > 1:
+                    raise duplicate_topic_name()
+                rows.append(rules.delete(self.state, name))
+            except ApiError as refusal:
+                rows.append(refusal)
+        return rows
+
+    def _grow(self, command: CreatePartitions) -> Sequence[PartitionsAdded | ApiError]:
+        rows: list[PartitionsAdded | ApiError] = []
+        named = Counter(wanted.topic for wanted in command.topics)
+        for wanted in command.topics:
+            try:
+                if named[wanted.topic] > 1:
+                    raise duplicate_topic_name()
+                rows.append(rules.grow(self.state, wanted))
+            except ApiError as refusal:
+                rows.append(refusal)
+        size = sum(len(row.added) for row in rows if isinstance(row, PartitionsAdded))
+        if size > rules.PARTITIONS_PER_REQUEST_MAX:
+            return [rules.too_many_partitions() for _ in rows]
+        return rows
+
+    def _alter(self, command: AlterConfigs) -> Sequence[ConfigsChanged | ApiError]:
+        rows: list[ConfigsChanged | ApiError] = []
+        for change in command.changes:
+            try:
+                rows.append(altered(self.state, change, command.broker))
+            except ApiError as refusal:
+                rows.append(refusal)
+        return rows
+
+    def _allocate_producer_ids(self, broker: BrokerId, token: Token) -> Decision:
+        first = self.state.producer_id_next
+        if first + PRODUCER_IDS_PER_BLOCK > PRODUCER_ID_LAST:
+            return Decision.refuse(
+                token,
+                Error.UNKNOWN_SERVER_ERROR,
+                f"Exhausted all producerIds as the next block's end producerId from block at "
+                f"{first} exceeds the int64 type limit",
+            )
+        ids = range(first, first + PRODUCER_IDS_PER_BLOCK)
+        return Decision((ProducerIdsAllocated(broker, ids),), replies=(Reply(token, ids),))
+
+
+def duplicate_topic_name() -> ApiError:
+    return ApiError(Error.INVALID_REQUEST, "Duplicate topic name.")
+
+
+def _decision(token: Token, rows: Sequence[Row], validate_only: bool = False) -> Decision:
+    facts: tuple[object, ...] = ()
+    if not validate_only:
+        facts = tuple(row for row in rows if not isinstance(row, ApiError))
+    return Decision(facts, replies=(Reply(token, list(rows)),))

@@ -1,0 +1,198 @@
+"""The controller's journal: facts become one conditional write to the znode tree.
+
+Every write also checks the version of /controller_epoch, so that a controller which was replaced
+without noticing can change nothing any more. Writes are started in order and may overlap; the
+engine hears of each when it and all before it are durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from moldau.controller.facts import (
+    ConfigsChanged,
+    PartitionsAdded,
+    ProducerIdsAllocated,
+    TopicCreated,
+    TopicDeleted,
+)
+from moldau.engine.machine import JournalFault, JournalListener
+from moldau.metadata import paths
+from moldau.metadata.store import (
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    MetadataStore,
+    NoNode,
+    Op,
+    StoreError,
+    Write,
+)
+from moldau.model.cluster import PartitionImage
+from moldau.model.errors import Error
+from moldau.model.names import BrokerId, TopicId
+
+log = logging.getLogger("kafka.controller.KafkaController")
+
+WRITES_IN_FLIGHT_MAX = 1000
+
+
+_Writing = asyncio.Task[list[str | int | None]]
+
+
+class Term(NamedTuple):
+    """One broker's time as the controller."""
+
+    broker: BrokerId
+    epoch: int
+    epoch_version: int
+    """Of the node that holds the epoch: it changes when another controller takes over."""
+
+
+class MetadataJournal:
+    def __init__(self, store: MetadataStore, term: Term) -> None:
+        self._store = store
+        self._term = term
+        self._listener: JournalListener | None = None
+        self._position = 0
+        self._in_flight: deque[tuple[int, _Writing, Sequence[object]]] = deque()
+        self._is_broken = False
+
+    def listen(self, listener: JournalListener) -> None:
+        self._listener = listener
+
+    def append(self, facts: Sequence[object]) -> int:
+        if self._is_broken:
+            raise JournalFault(Error.NOT_CONTROLLER, "This broker is not the controller any more.")
+        if len(self._in_flight) >= WRITES_IN_FLIGHT_MAX:
+            raise JournalFault(
+                Error.REQUEST_TIMED_OUT,
+                f"{WRITES_IN_FLIGHT_MAX} changes of the cluster wait for the metadata store.",
+            )
+        ops: list[Op] = [Check(paths.CONTROLLER_EPOCH, self._term.epoch_version)]
+        for fact in facts:
+            ops += self._ops(fact)
+        self._position += 1
+        write = asyncio.get_running_loop().create_task(self._store.multi(ops))
+        self._in_flight.append((self._position, write, facts))
+        write.add_done_callback(lambda _: self._take_finished())
+        return self._position
+
+    def _take_finished(self) -> None:
+        assert self._listener is not None
+        while self._in_flight and self._in_flight[0][1].done() and not self._is_broken:
+            position, write, facts = self._in_flight.popleft()
+            fault = _fault_of(write)
+            if fault is None:
+                self._say(facts)
+                self._listener.committed(position)
+            else:
+                self._is_broken = True
+                self._listener.failed(fault)
+        if self._is_broken:
+            for _, write, _ in self._in_flight:
+                write.cancel()
+
+    def _ops(self, fact: object) -> Iterator[Op]:
+        match fact:
+            case TopicCreated():
+                yield from self._topic_created(fact)
+            case PartitionsAdded(topic, topic_id, partitions, count_before):
+                yield Write(paths.topic_path(topic), _topic_data(topic_id, partitions))
+                yield from self._partitions(topic, count_before, fact.added)
+            case TopicDeleted():
+                yield from _topic_deleted(fact)
+            case ConfigsChanged(kind, name, overrides, is_first):
+                path, data = f"/config/{kind.value}/{name}", paths.encode_config(overrides)
+                yield Create(path, data) if is_first else Write(path, data)
+            case ProducerIdsAllocated(broker, ids):
+                block = paths.ProducerIdBlock(broker, ids.start, ids.stop - 1)
+                yield Write(paths.PRODUCER_ID_BLOCK, paths.encode_producer_id_block(block))
+            case _:
+                raise AssertionError(f"{fact!r} is not for the journal")
+
+    def _topic_created(self, fact: TopicCreated) -> Iterator[Op]:
+        yield Create(paths.topic_config_path(fact.name), paths.encode_config(fact.configs))
+        yield Create(paths.topic_path(fact.name), _topic_data(fact.id, fact.partitions))
+        yield Create(paths.partitions_path(fact.name))
+        yield from self._partitions(fact.name, 0, fact.partitions)
+
+    def _partitions(
+        self, topic: str, first: int, partitions: Iterable[PartitionImage]
+    ) -> Iterator[Op]:
+        encoded: dict[PartitionImage, bytes] = {}
+        for number, partition in enumerate(partitions, first):
+            data = encoded.get(partition)
+            if data is None:
+                data = encoded[partition] = paths.encode_partition_state(
+                    paths.PartitionState(
+                        partition.leader, partition.leader_epoch, partition.isr, self._term.epoch
+                    )
+                )
+            yield Create(paths.partition_path(topic, number))
+            yield Create(paths.partition_state_path(topic, number), data)
+
+    def _say(self, facts: Iterable[object]) -> None:
+        """What an operator of Kafka's controller is used to read."""
+        created = [fact for fact in facts if isinstance(fact, TopicCreated)]
+        deleted = [fact.name for fact in facts if isinstance(fact, TopicDeleted)]
+        grown = [fact for fact in facts if isinstance(fact, PartitionsAdded)]
+        who = self._term.broker
+        if created or deleted:
+            names = ", ".join(fact.name for fact in created)
+            rows = _rows((fact.name, 0, fact.partitions) for fact in created)
+            log.info(
+                "[Controller id=%d] New topics: [Set(%s)], deleted topics: [Set(%s)], "
+                "new partition replica assignment [Map(%s)]",
+                who,
+                names,
+                ", ".join(deleted),
+                ", ".join(f"{row} -> Vector({brokers})" for row, brokers in rows),
+            )
+        added = [(fact.name, 0, fact.partitions) for fact in created]
+        added += [(fact.topic, fact.count_before, fact.added) for fact in grown]
+        if added:
+            partitions = ",".join(row for row, _ in _rows(added))
+            log.info("[Controller id=%d] New partition creation callback for %s", who, partitions)
+
+
+def _rows(
+    topics: Iterable[tuple[str, int, Sequence[PartitionImage]]],
+) -> Iterator[tuple[str, str]]:
+    for topic, first, partitions in topics:
+        for number, partition in enumerate(partitions, first):
+            yield f"{topic}-{number}", ", ".join(map(str, partition.replicas))
+
+
+def _topic_data(topic_id: TopicId, partitions: Sequence[PartitionImage]) -> bytes:
+    replicas = tuple(partition.replicas for partition in partitions)
+    return paths.encode_topic(paths.TopicNode(topic_id, replicas))
+
+
+def _topic_deleted(fact: TopicDeleted) -> Iterator[Op]:
+    for number in range(fact.partition_count):
+        yield Delete(paths.partition_state_path(fact.name, number))
+        yield Delete(paths.partition_path(fact.name, number))
+    yield Delete(paths.partitions_path(fact.name))
+    yield Delete(paths.topic_path(fact.name))
+    yield Delete(paths.topic_config_path(fact.name))
+
+
+def _fault_of(write: _Writing) -> JournalFault | None:
+    if write.cancelled():
+        return JournalFault(Error.NOT_CONTROLLER, "The controller was stopped.")
+    error = write.exception()
+    if error is None:
+        return None
+    if isinstance(error, BadVersion | NoNode) and error.path == paths.CONTROLLER_EPOCH:
+        return JournalFault(Error.NOT_CONTROLLER, "Another broker has become the controller.")
+    log.error("the metadata store did not take a change", exc_info=error)
+    known = isinstance(error, StoreError)
+    return JournalFault(
+        Error.KAFKA_STORAGE_ERROR if known else Error.UNKNOWN_SERVER_ERROR, str(error)
+    )

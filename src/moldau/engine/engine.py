@@ -1,0 +1,223 @@
+"""Runs one machine against one journal: decide, append, apply, wait for the commit, release.
+
+`decide → append → apply` is one uninterrupted step on the loop; only the wait for the commit
+overlaps with later commands. A reply leaves when everything appended before it is committed, also
+that of a command without facts, so nobody sees a state that could be lost. Nothing applied is ever
+undone: when the journal fails the engine stops, answers every token, and its owner loads anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+from moldau.engine.machine import (
+    NO_TOKEN,
+    Decision,
+    Journal,
+    JournalFault,
+    Machine,
+    Reply,
+    Send,
+    Timer,
+    Token,
+    Volatile,
+)
+from moldau.engine.timers import TimerHandle, Timers
+from moldau.model.clock import Clock
+from moldau.model.errors import ApiError, Error
+
+log = logging.getLogger(__name__)
+
+TOKENS_MAX = 100_000
+
+Observer = Callable[[Sequence[object]], None]
+
+
+class _Held(NamedTuple):
+    """What leaves when the position is committed."""
+
+    position: int
+    facts: tuple[object, ...]
+    replies: tuple[Reply, ...]
+    sends: tuple[Send, ...]
+
+
+class Engine:
+    """`on_committed` sees each decision's facts, volatile ones unwrapped, right before its replies
+    leave. `on_stopped` is called once if the engine stops by itself."""
+
+    def __init__(
+        self,
+        name: str,
+        machine: Machine,
+        journal: Journal,
+        *,
+        clock: Clock,
+        timers: Timers,
+        on_committed: Observer | None = None,
+        on_stopped: Callable[[ApiError], None] | None = None,
+        send: Callable[[Send], None] | None = None,
+        tokens_max: int = TOKENS_MAX,
+    ) -> None:
+        self._name = name
+        self._machine = machine
+        self._journal = journal
+        self._clock = clock
+        self._timers = timers
+        self._on_committed = on_committed
+        self._on_stopped = on_stopped
+        self._send = send
+        self._tokens_max = tokens_max
+        self._last_token = NO_TOKEN
+        self._waiting: dict[Token, asyncio.Future[object]] = {}
+        self._armed: dict[Hashable, TimerHandle] = {}
+        self._held: deque[_Held] = deque()
+        self._appended = -1
+        self._committed = -1
+        self._stopped_with: ApiError | None = None
+        journal.listen(self)
+
+    @property
+    def is_running(self) -> bool:
+        return self._stopped_with is None
+
+    def submit(self, command: object) -> asyncio.Future[object]:
+        """Run the command now; the future holds the outcome, often already when it is returned."""
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        if self._stopped_with is not None:
+            future.set_exception(_copy_of(self._stopped_with))
+        elif len(self._waiting) >= self._tokens_max:
+            text = f"{self._name} has {self._tokens_max} requests waiting, its limit"
+            future.set_exception(ApiError(Error.REQUEST_TIMED_OUT, text))
+        else:
+            self._last_token += 1
+            token = self._last_token
+            self._waiting[token] = future
+            self._run(command, token)
+            if not future.done():
+                future.add_done_callback(lambda _: self._waiting.pop(token, None))
+        return future
+
+    def stop(self, error: Error, message: str = "") -> None:
+        """Drop everything and answer every token; later commands get the same answer."""
+        if self._stopped_with is not None:
+            return
+        self._stopped_with = ApiError(error, message)
+        for handle in self._armed.values():
+            handle.cancel()
+        self._armed.clear()
+        self._held.clear()
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(_copy_of(self._stopped_with))
+
+    def committed(self, position: int) -> None:
+        """Called by the journal."""
+        assert position >= self._committed, f"{self._name}: commit went back to {position}"
+        self._committed = position
+        held = self._held
+        while held and held[0].position <= self._committed:
+            self._release(held.popleft())
+
+    def failed(self, fault: JournalFault) -> None:
+        """Called by the journal."""
+        self._stop_by_itself(fault.error, fault.message)
+
+    def _run(self, command: object, token: Token) -> None:
+        try:
+            decision = self._machine.decide(command, token, self._clock.monotonic_ms())
+        except Exception:
+            log.exception("decide failed engine=%s command=%s", self._name, type(command).__name__)
+            self._answer(Reply(token, ApiError(Error.UNKNOWN_SERVER_ERROR)))
+            return
+        try:
+            if not self._append(decision, token):
+                return
+            facts = self._apply(decision)
+        except Exception:
+            # The state may be half changed: only a new load can be trusted.
+            log.exception("apply failed engine=%s command=%s", self._name, type(command).__name__)
+            self._stop_by_itself(Error.UNKNOWN_SERVER_ERROR, f"{self._name} has to be loaded anew")
+            return
+        if self._stopped_with is not None:
+            return
+        for timer in decision.timers:
+            self._arm(timer)
+        held = _Held(self._appended, facts, decision.replies, decision.sends)
+        if self._held or self._appended > self._committed:
+            self._held.append(held)
+        else:
+            self._release(held)
+
+    def _append(self, decision: Decision, token: Token) -> bool:
+        durable = [fact for fact in decision.facts if not isinstance(fact, Volatile)]
+        if not durable:
+            return True
+        try:
+            position = self._journal.append(durable)
+        except JournalFault as fault:
+            self._answer(Reply(token, ApiError(fault.error, fault.message)))
+            return False
+        assert position > self._appended, f"{self._name}: {position} follows {self._appended}"
+        self._appended = position
+        return True
+
+    def _apply(self, decision: Decision) -> tuple[object, ...]:
+        facts = tuple(f.fact if isinstance(f, Volatile) else f for f in decision.facts)
+        for fact in facts:
+            log.debug("applied engine=%s fact=%r", self._name, fact)
+            self._machine.apply(fact)
+        return facts
+
+    def _release(self, held: _Held) -> None:
+        if held.facts and self._on_committed is not None:
+            try:
+                self._on_committed(held.facts)
+            except Exception:
+                # The facts are durable whatever the observer makes of them: answer.
+                log.exception("observer failed engine=%s", self._name)
+        for reply in held.replies:
+            self._answer(reply)
+        for send in held.sends:
+            assert self._send is not None, f"{self._name} has nobody to send {send} with"
+            self._send(send)
+
+    def _answer(self, reply: Reply) -> None:
+        future = self._waiting.pop(reply.token, None)
+        if future is None or future.done():
+            # A timer's commands have no token; a waiter may have given up.
+            return
+        if isinstance(reply.outcome, ApiError):
+            future.set_exception(reply.outcome)
+        else:
+            future.set_result(reply.outcome)
+
+    def _arm(self, timer: Timer) -> None:
+        armed = self._armed.pop(timer.key, None)
+        if armed is not None:
+            armed.cancel()
+        if timer.at is not None:
+            delay_ms = max(0, timer.at - self._clock.monotonic_ms())
+            self._armed[timer.key] = self._timers.after(delay_ms, lambda: self._fire(timer))
+
+    def _fire(self, timer: Timer) -> None:
+        if self._stopped_with is None:
+            del self._armed[timer.key]
+            self._run(timer.command, NO_TOKEN)
+
+    def _stop_by_itself(self, error: Error, message: str) -> None:
+        if self._stopped_with is not None:
+            return
+        self.stop(error, message)
+        if self._on_stopped is not None:
+            self._on_stopped(ApiError(error, message))
+
+
+def _copy_of(error: ApiError) -> ApiError:
+    """A fresh one for every waiter: a raised exception collects the traceback of its raiser."""
+    return ApiError(error.error, error.message)

@@ -1,0 +1,106 @@
+"""What a state machine is given and what it returns: plain data, no I/O.
+
+Pure. A machine reads its state in `decide` and changes it in `apply`, nowhere else. The engine runs
+it: it makes the facts durable, applies them, and lets replies and sends leave once the journal has
+committed everything they could depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import Millis
+
+Token = int
+NO_TOKEN: Token = 0
+"""Nobody waits: the command came from a timer."""
+
+
+class Volatile(NamedTuple):
+    """A fact that is applied but not journalled: true until the next restart, like a member that
+    waits in a join."""
+
+    fact: object
+
+
+class Reply(NamedTuple):
+    """The answer to one token: any value, or an ApiError that is raised where the token waits."""
+
+    token: Token
+    outcome: object
+
+
+class Send(NamedTuple):
+    """A message to another broker or component, which leaves when the facts are committed."""
+
+    destination: Hashable
+    message: object
+
+
+class Timer(NamedTuple):
+    """Run the command at that time; a timer with the same key is replaced, and one with no time
+    is cancelled."""
+
+    key: Hashable
+    at: Millis | None
+    command: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What should happen, in the order of the fields. A decision may answer any tokens: those of
+    commands that still wait from earlier too."""
+
+    facts: tuple[object, ...] = ()
+    timers: tuple[Timer, ...] = ()
+    replies: tuple[Reply, ...] = ()
+    sends: tuple[Send, ...] = ()
+
+    @classmethod
+    def reply(cls, token: Token, outcome: object) -> Decision:
+        return cls(replies=(Reply(token, outcome),))
+
+    @classmethod
+    def refuse(cls, token: Token, error: Error, message: str = "") -> Decision:
+        return cls(replies=(Reply(token, ApiError(error, message)),))
+
+
+NOTHING = Decision()
+
+
+class Machine(Protocol):
+    def decide(self, command: object, token: Token, now_ms: Millis) -> Decision:
+        """Reads the state, changes nothing."""
+
+    def apply(self, fact: object) -> None:
+        """The only place where the state changes; also used to replay a journal."""
+
+
+class JournalFault(Exception):
+    """The journal cannot take or keep facts. `error` is what those who wait are told."""
+
+    def __init__(self, error: Error, message: str) -> None:
+        super().__init__(message)
+        self.error = error
+        self.message = message
+
+
+class JournalListener(Protocol):
+    def committed(self, position: int) -> None:
+        """Everything up to and including the position is safe."""
+
+    def failed(self, fault: JournalFault) -> None:
+        """What is not committed yet may be lost; nothing more will be committed."""
+
+
+class Journal(Protocol):
+    """Positions grow. A journal tells its one listener how far it has committed, in order."""
+
+    def listen(self, listener: JournalListener) -> None: ...
+
+    def append(self, facts: Sequence[object]) -> int:
+        """The position of the last fact; all of them are kept or none. Raises JournalFault when
+        nothing was appended. May report the commit before it returns."""

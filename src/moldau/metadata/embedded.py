@@ -1,0 +1,204 @@
+"""A durable store for a single node: the tree in memory, its changes in a file beside the logs.
+
+Writes take effect in the tree at once and are answered when they are on disk; those that arrive
+while a sync runs share the next one. Reads wait for the writes before them, so nobody sees what a
+crash could take back. When the disk fails, everybody waiting is told, and the next call starts
+from what the file really holds. Without a path it keeps nothing: that form is for tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from enum import Enum, auto
+from pathlib import Path
+
+from moldau.metadata.journal_file import JournalFile, encode_frame
+from moldau.metadata.store import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    Node,
+    NoNode,
+    Op,
+    StoreUnavailable,
+    Write,
+)
+from moldau.metadata.watches import Watches, WatchHandle
+from moldau.metadata.znode_tree import Change, ZnodeTree
+
+FILE_NAME = "moldau.metadata"
+COMPACT_FROM_BYTES = 1 << 20
+"""Below this a rewrite saves nothing worth a sync."""
+UNSYNCED_CHANGES_MAX = 1_000_000
+
+Offload = Callable[[Callable[[], None]], Awaitable[None]]
+"""Runs a function that may block on the disk, off the loop."""
+
+
+async def on_a_thread(work: Callable[[], None]) -> None:
+    await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+class _State(Enum):
+    CLOSED = auto()
+    OPEN = auto()
+    FAILED = auto()
+    """The disk refused a write: the file, not the tree, says what was kept."""
+
+
+class EmbeddedStore:
+    def __init__(self, path: Path | None = None, *, offload: Offload = on_a_thread) -> None:
+        self._tree = ZnodeTree()
+        self._file = None if path is None else JournalFile(path)
+        self._state = _State.OPEN if path is None else _State.CLOSED
+        self._offload = offload
+        self._watches = Watches()
+        self._unsynced: list[Change] = []
+        self._waiting: list[asyncio.Future[None]] = []
+        self._syncing: asyncio.Task[None] | None = None
+        self._compact_at_bytes = COMPACT_FROM_BYTES
+
+    def open(self) -> None:
+        """Read the file. Blocks: called before the loop has anything else to do."""
+        if self._file is None:
+            return
+        tree = ZnodeTree()
+        frames = self._file.open()
+        changes = 0
+        for frame in frames:
+            tree.apply(frame.changes, frame.transaction)
+            changes += len(frame.changes)
+        self._tree = tree
+        if self._file.size_bytes > COMPACT_FROM_BYTES and changes > 2 * len(tree):
+            self._file.rewrite(encode_frame(tree.transaction, tree.snapshot()))
+        self._compact_at_bytes = max(COMPACT_FROM_BYTES, 4 * self._file.size_bytes)
+        self._state = _State.OPEN
+
+    async def get(self, path: str) -> Node:
+        node = await self.exists(path)
+        if node is None:
+            raise NoNode(path)
+        return node
+
+    async def exists(self, path: str) -> Node | None:
+        await self._everything_synced()
+        return self._tree.find(path)
+
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        await self._everything_synced()
+        return [self._tree.find(path) for path in paths]
+
+    async def children(self, path: str) -> list[str]:
+        await self._everything_synced()
+        return self._tree.children(path)
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        (made,) = await self.multi([Create(path, data, ephemeral, sequential)])
+        assert isinstance(made, str)
+        return made
+
+    async def set_if_version(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
+        (written,) = await self.multi([Write(path, data, version)])
+        assert isinstance(written, int)
+        return written
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self.multi([Delete(path, version)])
+
+    async def multi(self, ops: Iterable[Op]) -> list[str | int | None]:
+        self._must_be_open()
+        planned = self._tree.plan(ops)
+        durable = [change for change in planned.changes if not change.ephemeral]
+        if len(self._unsynced) + len(durable) > UNSYNCED_CHANGES_MAX:
+            raise StoreUnavailable("/", f"more than {UNSYNCED_CHANGES_MAX} changes wait for disk")
+        self._tree.apply(planned.changes, self._tree.transaction + 1)
+        if self._file is not None:
+            self._unsynced += durable
+        await self._everything_synced()
+        self._watches.tell(planned.events)
+        return planned.results
+
+    def watch(self, path: str, listener: Callable[[str], None]) -> WatchHandle:
+        return self._watches.add(path, listener)
+
+    async def close(self) -> None:
+        if self._state is not _State.OPEN:
+            return
+        gone = self._tree.ephemerals()
+        planned = self._tree.plan(Delete(path) for path in gone)
+        self._tree.apply(planned.changes, self._tree.transaction + 1)
+        await self._everything_synced()
+        self._watches.tell(planned.events)
+        if self._file is not None:
+            self._file.close()
+            self._state = _State.CLOSED
+
+    def _must_be_open(self) -> None:
+        if self._state is _State.OPEN:
+            return
+        if self._state is _State.CLOSED:
+            raise StoreUnavailable("/", "the metadata store is closed")
+        self._start_again()
+
+    def _start_again(self) -> None:
+        assert self._file is not None
+        ephemeral = [put for put in map(self._tree.put_of, self._tree.ephemerals()) if put]
+        self._file.close()
+        self.open()
+        try:
+            # Written anew: what a failed sync left in the page cache may not be on the disk.
+            self._file.rewrite(encode_frame(self._tree.transaction, self._tree.snapshot()))
+        except OSError as fault:
+            self._state = _State.FAILED
+            raise StoreUnavailable(str(self._file.path), f"cannot be written: {fault}") from fault
+        self._tree.apply(ephemeral, self._tree.transaction)
+
+    async def _everything_synced(self) -> None:
+        self._must_be_open()
+        if not self._unsynced and self._syncing is None:
+            return
+        done = asyncio.get_running_loop().create_future()
+        self._waiting.append(done)
+        if self._syncing is None:
+            self._syncing = asyncio.get_running_loop().create_task(self._sync())
+        await done
+
+    async def _sync(self) -> None:
+        """Runs until nothing waits: what comes in while the disk works shares the next frame."""
+        assert self._file is not None
+        while self._waiting:
+            changes, self._unsynced = self._unsynced, []
+            waiting, self._waiting = self._waiting, []
+            if changes:
+                try:
+                    await self._offload(self._work(self._file, changes))
+                except (OSError, RuntimeError) as fault:
+                    self._fail(waiting, fault)
+                    break
+            for done in waiting:
+                if not done.done():
+                    done.set_result(None)
+        self._syncing = None
+
+    def _work(self, file: JournalFile, changes: list[Change]) -> Callable[[], None]:
+        if file.size_bytes > self._compact_at_bytes:
+            whole = encode_frame(self._tree.transaction, self._tree.snapshot())
+            self._compact_at_bytes = max(COMPACT_FROM_BYTES, 4 * len(whole))
+            return lambda: file.rewrite(whole)
+        frame = encode_frame(self._tree.transaction, changes)
+        return lambda: file.append(frame)
+
+    def _fail(self, waiting: list[asyncio.Future[None]], fault: OSError | RuntimeError) -> None:
+        self._state = _State.FAILED
+        waiting += self._waiting
+        self._waiting = []
+        self._unsynced = []
+        assert self._file is not None
+        for done in waiting:
+            if not done.done():
+                done.set_exception(
+                    StoreUnavailable(str(self._file.path), f"cannot be written: {fault}")
+                )

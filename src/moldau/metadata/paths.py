@@ -1,0 +1,307 @@
+"""Where things stand in the znode tree and how they are written: the layout of Kafka 3.9.
+
+Pure. Field names, versions and field order are those that Kafka's ZooKeeper mode writes, so that
+brokers of both kinds and people with zkCli read the same tree. Reading is lenient: unknown fields
+are skipped, older versions without newer fields are accepted.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from moldau.model.cluster import BrokerNode, Endpoint
+from moldau.model.names import NO_TOPIC_ID, BrokerId, Millis, TopicId, uuid_from_text, uuid_text
+
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+CLUSTER_ID = "/cluster/id"
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
+DELETE_TOPICS = "/admin/delete_topics"
+REASSIGN_PARTITIONS = "/admin/reassign_partitions"
+PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
+ISR_CHANGES = "/isr_change_notification"
+ISR_CHANGE_PREFIX = "/isr_change_notification/isr_change_"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+FEATURE = "/feature"
+
+BROKER_DEFAULT = "<default>"
+"""The name of the node whose settings hold for every broker."""
+
+PERSISTENT_PATHS = (
+    "/admin",
+    DELETE_TOPICS,
+    "/brokers",
+    BROKER_IDS,
+    "/brokers/seqid",
+    TOPICS,
+    "/cluster",
+    "/config",
+    BROKER_CONFIGS,
+    CONFIG_CHANGES,
+    "/config/clients",
+    "/config/ips",
+    TOPIC_CONFIGS,
+    "/config/users",
+    "/consumers",
+    ISR_CHANGES,
+    PRODUCER_ID_BLOCK,
+    LOG_DIR_EVENTS,
+)
+"""What has to be there before anything else, parents first."""
+
+_encode_text = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_decode_text = json.JSONDecoder().decode
+
+
+def _encode(value: object) -> bytes:
+    return _encode_text(value).encode()
+
+
+def _decode(data: bytes) -> dict[str, Any]:
+    value = _decode_text(data.decode())
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a JSON object, found {data!r}")
+    return value
+
+
+def broker_path(broker: BrokerId) -> str:
+    return f"{BROKER_IDS}/{broker}"
+
+
+def topic_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}"
+
+
+def partition_state_path(topic: str, partition: int) -> str:
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def topic_config_path(topic: str) -> str:
+    return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(broker: str) -> str:
+    """`broker` is an id as text, or BROKER_DEFAULT."""
+    return f"{BROKER_CONFIGS}/{broker}"
+
+
+def delete_topic_path(topic: str) -> str:
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+class ControllerNode(NamedTuple):
+    broker: BrokerId
+    timestamp: Millis
+
+
+def encode_controller(broker: BrokerId, now_ms: Millis) -> bytes:
+    return _encode(
+        {
+            "version": 2,
+            "brokerid": broker,
+            "timestamp": str(now_ms),
+            # Set by a KRaft controller that took over during a migration; never by us.
+            "kraftControllerEpoch": -1,
+        }
+    )
+
+
+def decode_controller(data: bytes) -> ControllerNode:
+    fields = _decode(data)
+    return ControllerNode(int(fields["brokerid"]), int(fields["timestamp"]))
+
+
+def encode_controller_epoch(epoch: int) -> bytes:
+    return str(epoch).encode()
+
+
+def decode_controller_epoch(data: bytes) -> int:
+    return int(data)
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    return _encode({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes) -> str:
+    return str(_decode(data)["id"])
+
+
+def encode_broker(node: BrokerNode, now_ms: Millis) -> bytes:
+    # Host and port on top are for clients that know no listeners: the first plaintext one.
+    plain = next((e for e in node.endpoints if e.security_protocol == "PLAINTEXT"), None)
+    fields: dict[str, object] = {
+        "features": {},
+        "listener_security_protocol_map": {e.listener: e.security_protocol for e in node.endpoints},
+        "endpoints": [_connection_text(e) for e in node.endpoints],
+    }
+    if node.rack is not None:
+        fields["rack"] = node.rack
+    fields["jmx_port"] = -1
+    fields["port"] = plain.port if plain else -1
+    fields["host"] = plain.host if plain else None
+    fields["version"] = 5
+    fields["timestamp"] = str(now_ms)
+    return _encode(fields)
+
+
+def decode_broker(broker: BrokerId, data: bytes) -> BrokerNode:
+    fields = _decode(data)
+    if "endpoints" not in fields:
+        plain = Endpoint("PLAINTEXT", fields["host"], fields["port"])
+        return BrokerNode(broker, (plain,), fields.get("rack"))
+    protocols: dict[str, str] = fields.get("listener_security_protocol_map") or {}
+    endpoints = tuple(_endpoint_of(text, protocols) for text in fields["endpoints"])
+    return BrokerNode(broker, endpoints, fields.get("rack"))
+
+
+def _connection_text(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{endpoint.listener}://{host}:{endpoint.port}"
+
+
+def _endpoint_of(text: str, protocols: Mapping[str, str]) -> Endpoint:
+    listener, _, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    return Endpoint(listener, host.strip("[]"), int(port), protocols.get(listener, listener))
+
+
+class TopicNode(NamedTuple):
+    topic_id: TopicId
+    replicas: tuple[tuple[BrokerId, ...], ...]
+    """By partition; during a reassignment the old and the new ones."""
+    adding: Mapping[int, tuple[BrokerId, ...]] = {}
+    removing: Mapping[int, tuple[BrokerId, ...]] = {}
+
+
+def encode_topic(topic: TopicNode) -> bytes:
+    return _encode(
+        {
+            "removing_replicas": {str(p): list(b) for p, b in topic.removing.items()},
+            "partitions": {str(p): list(b) for p, b in enumerate(topic.replicas)},
+            "topic_id": uuid_text(topic.topic_id),
+            "adding_replicas": {str(p): list(b) for p, b in topic.adding.items()},
+            "version": 3,
+        }
+    )
+
+
+def decode_topic(data: bytes) -> TopicNode:
+    fields = _decode(data)
+    partitions = fields.get("partitions") or {}
+    replicas = tuple(tuple(partitions[str(p)]) for p in range(len(partitions)))
+    topic_id = uuid_from_text(fields["topic_id"]) if "topic_id" in fields else NO_TOPIC_ID
+    return TopicNode(
+        topic_id,
+        replicas,
+        {int(p): tuple(b) for p, b in (fields.get("adding_replicas") or {}).items()},
+        {int(p): tuple(b) for p, b in (fields.get("removing_replicas") or {}).items()},
+    )
+
+
+class PartitionState(NamedTuple):
+    leader: BrokerId
+    leader_epoch: int
+    isr: tuple[BrokerId, ...]
+    controller_epoch: int
+
+
+def encode_partition_state(state: PartitionState) -> bytes:
+    return _encode(
+        {
+            "controller_epoch": state.controller_epoch,
+            "leader": state.leader,
+            "version": 1,
+            "leader_epoch": state.leader_epoch,
+            "isr": list(state.isr),
+        }
+    )
+
+
+def decode_partition_state(data: bytes) -> PartitionState:
+    fields = _decode(data)
+    return PartitionState(
+        fields["leader"], fields["leader_epoch"], tuple(fields["isr"]), fields["controller_epoch"]
+    )
+
+
+def encode_config(overrides: Mapping[str, str]) -> bytes:
+    return _encode({"version": 1, "config": dict(overrides)})
+
+
+def decode_config(data: bytes) -> dict[str, str]:
+    if not data:
+        return {}
+    config = _decode(data).get("config") or {}
+    return {str(key): str(value) for key, value in config.items()}
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    """`entity_path` is what stands behind /config/, for example topics/orders."""
+    return _encode({"version": 2, "entity_path": entity_path})
+
+
+class ProducerIdBlock(NamedTuple):
+    broker: BrokerId
+    first: int
+    last: int
+    """Inclusive."""
+
+
+def encode_producer_id_block(block: ProducerIdBlock) -> bytes:
+    return _encode(
+        {
+            "version": 1,
+            "broker": block.broker,
+            "block_start": str(block.first),
+            "block_end": str(block.last),
+        }
+    )
+
+
+def decode_producer_id_block(data: bytes) -> ProducerIdBlock | None:
+    if not data:
+        return None
+    fields = _decode(data)
+    return ProducerIdBlock(
+        int(fields["broker"]), int(fields["block_start"]), int(fields["block_end"])
+    )
+
+
+def encode_feature() -> bytes:
+    """Feature versions are on, and none is finalized."""
+    return _encode({"features": {}, "version": 2, "status": 1})
+
+
+def encode_isr_changes(partitions: Iterable[tuple[str, int]]) -> bytes:
+    rows = [{"topic": topic, "partition": partition} for topic, partition in partitions]
+    return _encode({"version": 1, "partitions": rows})
+
+
+def decode_isr_changes(data: bytes) -> list[tuple[str, int]]:
+    return [(row["topic"], row["partition"]) for row in _decode(data).get("partitions") or ()]
+
+
+def encode_reassignment(moves: Mapping[tuple[str, int], Sequence[BrokerId]]) -> bytes:
+    rows = [
+        {"topic": topic, "partition": partition, "replicas": list(replicas)}
+        for (topic, partition), replicas in moves.items()
+    ]
+    return _encode({"version": 1, "partitions": rows})
