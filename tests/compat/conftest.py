@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
 from tests.compat.clients.catalogue import NAMES, Clients
 from tests.compat.clients.port import Client
 from tests.support.broker_process import BrokerProcess

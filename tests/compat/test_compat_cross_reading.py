@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from tests.compat.clients.catalogue import NAMES, Clients
 from tests.compat.clients.port import CODECS, Client, Record
 from tests.compat.records import assert_read_back, counts, varied_records

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
+
 from tests.compat.clients.port import CODECS, Client, Record, Refused
 from tests.compat.records import (
     MANY_PARTITIONS,

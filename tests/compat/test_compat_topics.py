@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from tests.compat.clients.port import Client, Partition, Record, Refused
 from tests.compat.records import START_MS
 from tests.compat.waiting import eventually

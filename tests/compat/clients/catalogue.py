@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from tests.compat.clients.aio import AioKafka
 from tests.compat.clients.confluent import ConfluentKafka
 from tests.compat.clients.kafka_python import KafkaPython

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+
 from tests.compat.clients.port import (
     REQUEST_BYTES_MAX,
     SECONDS_MAX,
