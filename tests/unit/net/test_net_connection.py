@@ -11,6 +11,10 @@ import struct
 from pathlib import Path
 
 import pytest
+
+from moldau.net import connection as connection_module
+from moldau.net.inbox import READ_BYTES, START_BYTES
+from moldau.net.server import SocketSettings
 from tests.support.echo_server import (
     ECHO,
     FILE,
@@ -25,10 +29,6 @@ from tests.support.echo_server import (
     run,
     until,
 )
-
-from moldau.net import connection as connection_module
-from moldau.net.inbox import READ_BYTES, START_BYTES
-from moldau.net.server import SocketSettings
 
 
 def test_a_request_is_answered() -> None:

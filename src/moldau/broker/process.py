@@ -1,0 +1,90 @@
+"""A broker as a process of its own: the log, the loop, the signals, the greeting, the exit code.
+
+Stops in order on SIGTERM, SIGINT and SIGHUP; a second SIGINT ends the process at once, which
+loses nothing either, but the next start has to recover.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+from moldau.broker.broker import Broker, StartFault
+from moldau.broker.log_setup import set_up_logging
+from moldau.config.broker import BrokerConfig
+
+log = logging.getLogger("kafka.server.KafkaServer")
+signal_log = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+FREEZE_AGAIN_SECONDS = 5.0
+
+
+def run_broker(
+    config: BrokerConfig,
+    remarks: Sequence[str] = (),
+    on_started: Callable[[Broker], None] | None = None,
+) -> int:
+    """Run until told to stop; the exit code. `remarks` are what reading the settings gave."""
+    set_up_logging()
+    for remark in remarks:
+        log.warning("%s", remark)
+    with asyncio.Runner() as runner:
+        return runner.run(_Process(config, on_started).run())
+
+
+class _Process:
+    def __init__(self, config: BrokerConfig, on_started: Callable[[Broker], None] | None) -> None:
+        self._config = config
+        self._on_started = on_started
+        self._told_to_stop = asyncio.Event()
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self._signalled, number)
+        broker = Broker(self._config, loop)
+        starting = loop.create_task(broker.start())
+        telling = loop.create_task(self._told_to_stop.wait())
+        await asyncio.wait((starting, telling), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            if starting.done():
+                starting.result()
+                self._settle(loop)
+                if self._on_started is not None:
+                    self._on_started(broker)
+                await telling
+            else:
+                starting.cancel()
+                await asyncio.wait((starting,))
+        except StartFault as fault:
+            telling.cancel()
+            log.error(
+                "[KafkaServer id=%d] Fatal error during KafkaServer startup. Prepare to shutdown",
+                self._config.node_id,
+            )
+            log.error("%s", fault)
+            await broker.stop()
+            return 1
+        await broker.stop()
+        return 0
+
+    def _signalled(self, number: signal.Signals) -> None:
+        if self._told_to_stop.is_set() and number == signal.SIGINT:
+            signal_log.warning("Terminating process at once due to a second SIGINT")
+            sys.stdout.flush()
+            os._exit(130)
+        signal_log.info("Terminating process due to signal %s", signal.Signals(number).name)
+        self._told_to_stop.set()
+
+    def _settle(self, loop: asyncio.AbstractEventLoop) -> None:
+        """What the start has made stays for good: a collection need not look at it again. Once
+        more a little later, when the first requests have loaded what they need."""
+        gc.collect()
+        gc.freeze()
+        loop.call_later(FREEZE_AGAIN_SECONDS, gc.freeze)

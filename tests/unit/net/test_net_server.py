@@ -1,0 +1,193 @@
+"""Listeners, limits on connections, and the end of silent ones."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from moldau.net.inbox import START_BYTES
+from moldau.net.server import BindFault, Listener, Server, SocketSettings
+from tests.support.echo_server import (
+    ECHO,
+    LATER,
+    EchoServer,
+    frame,
+    read_answer,
+    run,
+    until,
+)
+
+
+def test_port_zero_gets_a_free_port() -> None:
+    async def scenario() -> None:
+        async with EchoServer() as first, EchoServer() as second:
+            assert 0 not in (first.port, second.port)
+            assert first.port != second.port
+
+    run(scenario)
+
+
+def test_a_bound_address_lets_nobody_in_before_the_start() -> None:
+    async def scenario() -> None:
+        echo = EchoServer()
+        with pytest.raises(ConnectionRefusedError):
+            await echo.connect()
+        async with echo:
+            _, writer = await echo.connect()
+            writer.close()
+
+    run(scenario)
+
+
+def test_a_taken_port_is_one_sentence() -> None:
+    async def scenario() -> None:
+        async with EchoServer() as echo:
+            second = Server(asyncio.get_running_loop(), SocketSettings(), echo.requests)
+            with pytest.raises(BindFault, match=rf"127.0.0.1:{echo.port}: the port is taken\."):
+                second.bind(Listener("PLAINTEXT", "127.0.0.1", echo.port))
+
+    run(scenario)
+
+
+def test_an_unknown_host_is_one_sentence() -> None:
+    async def scenario() -> None:
+        server = EchoServer().server
+        with pytest.raises(BindFault, match=r"failed to bind to 256\.0\.0\.1:0"):
+            server.bind(Listener("PLAINTEXT", "256.0.0.1", 0))
+        server.stop()
+
+    run(scenario)
+
+
+def test_an_empty_host_listens_everywhere() -> None:
+    async def scenario() -> None:
+        echo = EchoServer()
+        port = echo.server.bind(Listener("OUTSIDE", "", 0)).port
+        async with echo:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(frame(ECHO, b"v4"))
+            assert await read_answer(reader) == b"v4"
+            connection = await echo.connection()
+            assert connection.client_host == "127.0.0.1"
+            assert connection.listener.name == "OUTSIDE"
+            writer.close()
+
+    run(scenario)
+
+
+def test_socket_options_are_set() -> None:
+    async def scenario() -> None:
+        settings = SocketSettings(send_buffer_bytes=300_000, receive_buffer_bytes=50_000)
+        async with EchoServer(settings) as echo:
+            _, writer = await echo.connect()
+            sock = (await echo.connection())._socket
+            assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            # Linux reports twice what was asked for, its own bookkeeping included.
+            asked = sock.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            assert asked in (300_000, 600_000)
+            assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) in (50_000, 100_000)
+            writer.close()
+
+    run(scenario)
+
+
+def test_one_address_has_only_its_share_of_connections() -> None:
+    async def scenario() -> None:
+        async with EchoServer(SocketSettings(connections_per_ip_max=1)) as echo:
+            reader, writer = await echo.connect()
+            await echo.connection()
+            rejected, rejected_writer = await echo.connect()
+            assert await rejected.read() == b""
+            writer.write(frame(ECHO, b"first"))
+            assert await read_answer(reader) == b"first"
+            writer.close()
+            await until(lambda: not echo.server.connections)
+            again, again_writer = await echo.connect()
+            again_writer.write(frame(ECHO, b"again"))
+            assert await read_answer(again) == b"again"
+            again_writer.close()
+            rejected_writer.close()
+
+    run(scenario)
+
+
+def test_an_address_may_have_its_own_limit() -> None:
+    async def scenario() -> None:
+        settings = SocketSettings(
+            connections_per_ip_max=1, connections_per_ip_overrides={"127.0.0.1": 2}
+        )
+        async with EchoServer(settings) as echo:
+            writers = [(await echo.connect())[1] for _ in range(2)]
+            await until(lambda: len(echo.server.connections) == 2)
+            for writer in writers:
+                writer.close()
+
+    run(scenario)
+
+
+def test_beyond_the_limit_clients_wait_until_another_leaves() -> None:
+    async def scenario() -> None:
+        async with EchoServer(SocketSettings(connections_max=1)) as echo:
+            _, first = await echo.connect()
+            await echo.connection()
+            reader, second = await echo.connect()
+            second.write(frame(ECHO, b"patient"))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(echo.server.connections) == 1
+            assert echo.requests.begun == []
+            first.close()
+            assert await read_answer(reader) == b"patient"
+            second.close()
+
+    run(scenario)
+
+
+def test_a_silent_connection_is_closed_and_one_that_waits_is_not() -> None:
+    async def scenario() -> None:
+        async with EchoServer(SocketSettings(idle_ms_max=50)) as echo:
+            silent, silent_writer = await echo.connect()
+            waiting, waiting_writer = await echo.connect()
+            waiting_writer.write(frame(LATER, b"patience"))
+            await until(lambda: len(echo.requests.later) == 1)
+            assert await silent.read() == b""
+            assert len(echo.server.connections) == 1
+            echo.requests.later[0].release()
+            assert await read_answer(waiting) == b"patience"
+            assert await waiting.read() == b""
+            silent_writer.close()
+            waiting_writer.close()
+
+    run(scenario)
+
+
+def test_a_silent_connection_gives_its_memory_back() -> None:
+    async def scenario() -> None:
+        async with EchoServer(SocketSettings(idle_ms_max=10_000)) as echo:
+            reader, writer = await echo.connect()
+            connection = await echo.connection()
+            writer.write(frame(ECHO, b"x" * 1_000_000))
+            await read_answer(reader)
+            assert connection.buffer_bytes > 1_000_000
+            echo.server._sweep(1.0)
+            echo.server._sweep(1.0)
+            assert connection.buffer_bytes == START_BYTES
+            writer.close()
+
+    run(scenario)
+
+
+def test_a_stop_ends_every_connection_and_cancels_what_waits() -> None:
+    async def scenario() -> None:
+        async with EchoServer() as echo:
+            reader, writer = await echo.connect()
+            writer.write(frame(LATER, b"never"))
+            await until(lambda: len(echo.requests.later) == 1)
+            echo.server.stop()
+            assert await reader.read() == b""
+            assert echo.requests.later[0].is_cancelled
+            writer.close()
+
+    run(scenario)
