@@ -184,9 +184,11 @@ class EncoderSource:
             self.emit(f"n = {length}")
         self.flush_with_length("" if compact else "h" if text else "i")
         if kind.name == "records":
+            # Empty pieces are dropped: nobody should ask the kernel to send nothing of a file.
             self.emit("if type(s) is list:")
-            self.emit(f"    for s in s: {self.write}(s)")
-            self.emit(f"else: {self.write}(s)")
+            self.emit("    for s in s:")
+            self.emit(f"        if records_size(s): {self.write}(s)")
+            self.emit(f"elif n > {1 if compact else 0}: {self.write}(s)")
         else:
             self.emit(f"{self.write}(s)")
 
