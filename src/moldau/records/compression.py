@@ -156,6 +156,8 @@ def _decompress_snappy(data: memoryview, limit_bytes: int) -> Buffer:
     parts: list[bytes] = []
     # Version and compatible version follow the mark; some clients write them in the wrong order.
     position, room = len(_XERIAL_HEADER), limit_bytes
+    if len(data) < position:
+        raise cramjam.DecompressionError("the stream ends early")
     while position < len(data):
         (size,) = _I32_BIG.unpack_from(data, position)
         position += 4
