@@ -1,0 +1,73 @@
+"""Checkpoint files: a version line, a count line, one row a line.
+
+The offset checkpoints of a log directory (rows `topic partition offset`) and the leader epochs of
+a partition (rows `epoch offset`) share the form. A file that breaks it is reported, not guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from moldau.model.names import TopicPartition
+from moldau.storage.epoch_history import EpochStart
+from moldau.storage.faults import CorruptFile
+from moldau.storage.files import read_whole, write_whole
+
+VERSION = 0
+RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
+LOG_START_FILE = "log-start-offset-checkpoint"
+HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
+CLEANER_FILE = "cleaner-offset-checkpoint"
+
+
+def encode_checkpoint(rows: Iterable[str]) -> bytes:
+    lines = list(rows)
+    return "".join(f"{line}\n" for line in [str(VERSION), str(len(lines)), *lines]).encode()
+
+
+def decode_checkpoint(content: bytes, path: str) -> list[str]:
+    """The rows. An empty file, as a crash may leave it, has none."""
+    try:
+        lines = content.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise CorruptFile(path, "not a text file") from None
+    if len(lines) < 2:
+        return []
+    version, count, *rows = lines
+    if version != str(VERSION):
+        raise CorruptFile(path, f"version {version!r}, expected {VERSION}")
+    if count != str(len(rows)):
+        raise CorruptFile(path, f"{count!r} rows announced, found {len(rows)}")
+    return rows
+
+
+def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    rows = (f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())
+    write_whole(path, encode_checkpoint(rows))
+
+
+def read_offsets(path: str) -> dict[TopicPartition, int]:
+    """Empty if there is no such file."""
+    offsets = {}
+    for row in decode_checkpoint(read_whole(path) or b"", path):
+        try:
+            topic, partition, offset = row.split(" ")
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+        except ValueError:
+            raise CorruptFile(path, f"malformed row {row!r}") from None
+    return offsets
+
+
+def encode_epochs(entries: Iterable[EpochStart]) -> bytes:
+    return encode_checkpoint(f"{entry.epoch} {entry.offset_start}" for entry in entries)
+
+
+def read_epochs(path: str) -> list[EpochStart]:
+    entries = []
+    for row in decode_checkpoint(read_whole(path) or b"", path):
+        try:
+            epoch, offset = row.split(" ")
+            entries.append(EpochStart(int(epoch), int(offset)))
+        except ValueError:
+            raise CorruptFile(path, f"malformed row {row!r}") from None
+    return entries

@@ -1,0 +1,61 @@
+"""The leader epochs of one partition and their file, `leader-epoch-checkpoint`.
+
+Batches carry their epoch, so entries that a power cut takes are rebuilt by recovery. That is why a
+change is written without fsync; the next flush of the log makes it durable, before the recovery
+point moves past the batches it could be rebuilt from.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from moldau.storage.checkpoints import encode_epochs, read_epochs
+from moldau.storage.epoch_history import EpochHistory
+from moldau.storage.faults import CorruptFile
+from moldau.storage.files import EPOCHS_FILE, write_whole
+
+log = logging.getLogger("kafka.server.epoch.LeaderEpochFileCache")
+
+
+class EpochFile:
+    __slots__ = ("_undurable", "history", "path")
+
+    def __init__(self, directory: str) -> None:
+        self.path = os.path.join(directory, EPOCHS_FILE)
+        self._undurable = False
+        try:
+            self.history = EpochHistory(read_epochs(self.path))
+        except CorruptFile as corrupt:
+            log.warning("leader epochs are unreadable and will be rebuilt: %s", corrupt)
+            self.history = EpochHistory()
+
+    def assign(self, epoch: int, offset_start: int) -> None:
+        if self.history.assign(epoch, offset_start):
+            self._write()
+
+    def truncate_from_end(self, offset_end: int) -> None:
+        if self.history.truncate_from_end(offset_end):
+            self._write()
+
+    def truncate_from_start(self, offset_start: int) -> None:
+        if self.history.truncate_from_start(offset_start):
+            self._write()
+
+    def clear(self) -> None:
+        self.history.clear()
+        self._write()
+
+    def take_undurable(self) -> bytes | None:
+        """What a flush must write with fsync; None if the disk has it."""
+        if not self._undurable:
+            return None
+        self._undurable = False
+        return encode_epochs(self.history.entries)
+
+    def flush_failed(self) -> None:
+        self._undurable = True
+
+    def _write(self) -> None:
+        self._undurable = True
+        write_whole(self.path, encode_epochs(self.history.entries), durable=False)

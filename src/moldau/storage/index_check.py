@@ -1,0 +1,68 @@
+"""Whether a segment's indexes can belong to its log, and rebuilding them if not.
+
+This is for segments that a flush has made safe: their batches are not doubted, so a rebuild never
+cuts the log. Segments that may be torn go through `recovery.recover_segment` instead.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from moldau.storage import admission
+from moldau.storage.batch_walk import BatchPlace, read_batch, walk_headers, walk_places
+from moldau.storage.faults import CorruptFile
+from moldau.storage.files import LOG_SUFFIX
+from moldau.storage.producer_state import ProducerStates
+from moldau.storage.segment import Segment
+from moldau.storage.txn_index import AbortedTransaction
+
+log = logging.getLogger("kafka.log.LogLoader")
+
+
+def check_indexes(segment: Segment) -> None:
+    """Raise CorruptFile if an index is missing or visibly wrong: a few look-ups, not a scan."""
+    segment.offset_index.check()
+    segment.time_index.check()
+    segment.txn_index.check()
+    if not segment.size_bytes:
+        return
+    last = segment.offset_index.last()
+    place = _batch_at(segment, last.position)
+    if last.position and (place is None or place.offset_last != last.offset):
+        raise CorruptFile(segment.offset_index.path, "the last entry points to no batch")
+    if not last.position and _has_batch_beyond(segment, segment.index_interval_bytes):
+        raise CorruptFile(segment.offset_index.path, "entries are missing")
+    if not segment.time_index and place is not None and place.max_timestamp >= 0:
+        raise CorruptFile(segment.time_index.path, "entries are missing")
+
+
+def rebuild_indexes(segment: Segment, producers: ProducerStates) -> None:
+    """`producers` is the state before the segment: open transactions may have begun there."""
+    size_bytes = segment.size_bytes
+    descriptor = segment.file.fileno()
+    segment.reset()
+    for position, header in walk_headers(descriptor, 0, size_bytes):
+        if header.has_producer:
+            batch = read_batch(descriptor, position, header) if header.is_control else b""
+            done = admission.record(producers, batch, header, header.base_offset)
+            if done is not None and done.aborted:
+                segment.txn_index.append(AbortedTransaction.of(done))
+        segment.add_batch(header.size_bytes, header.last_offset, header.max_timestamp)
+    segment.seal()
+    if segment.size_bytes < size_bytes:
+        log.error(
+            "%s is damaged at byte %d: what follows cannot be read",
+            segment.path(LOG_SUFFIX),
+            segment.size_bytes,
+        )
+
+
+def _batch_at(segment: Segment, position: int) -> BatchPlace | None:
+    return next(walk_places(segment.file.fileno(), position, segment.size_bytes), None)
+
+
+def _has_batch_beyond(segment: Segment, position: int) -> bool:
+    for place in walk_places(segment.file.fileno(), 0, segment.size_bytes):
+        if place.position > position:
+            return True
+    return False

@@ -1,0 +1,274 @@
+"""From files to a log: what a start does with each partition directory.
+
+After a clean stop nothing is scanned but the end of the last segment. After a crash every segment
+from the recovery point on is checked batch by batch (length, format, checksum, growing offsets),
+its indexes are rebuilt, and everything from the first bad byte on is cut off. Runs in recovery
+threads: it touches only the one directory.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from moldau.model.clock import Clock
+from moldau.model.names import Millis, Offset, TopicPartition
+from moldau.records.batch import HEADER_BYTES, read_header, read_overhead
+from moldau.records.kernel import BatchRow, intact_end, scan_batches
+from moldau.storage import admission
+from moldau.storage.epoch_file import EpochFile
+from moldau.storage.faults import CorruptFile
+from moldau.storage.files import LOG_SUFFIX
+from moldau.storage.index_check import check_indexes, rebuild_indexes
+from moldau.storage.leftovers import remove_stray_snapshots, tidy
+from moldau.storage.log import LoadedLog
+from moldau.storage.producer_state import ProducerStates
+from moldau.storage.replay import rebuild_producers
+from moldau.storage.segment import RELATIVE_OFFSET_MAX, Segment, create_segment
+from moldau.storage.settings import LogSettings
+from moldau.storage.snapshots import snapshot_offsets, write_snapshot
+from moldau.storage.txn_index import AbortedTransaction
+
+log = logging.getLogger("kafka.log.LogLoader")
+
+CHUNK_BYTES = 1024 * 1024
+PROGRESS_MS = 5_000
+"""A recovery that takes longer than this says how far it is, and again every so often."""
+
+
+class Recovery(NamedTuple):
+    """What is known about a log before its files are looked at."""
+
+    topic_partition: TopicPartition
+    directory: str
+    settings: LogSettings
+    clean: bool
+    """The last stop was clean: the files are complete and flushed."""
+    log_start_offset: Offset
+    recovery_point: Offset
+    clock: Clock
+    producer_expiration_ms: Millis
+
+
+def load_log(known: Recovery) -> LoadedLog:
+    directory, settings, now_ms = known.directory, known.settings, known.clock.wall_ms()
+    segments = [Segment(directory, base, settings, now_ms) for base in tidy(directory)]
+    for segment, following in pairwise(segments):
+        segment.close_at(following.base_offset)
+    epochs = EpochFile(directory)
+    producers: ProducerStates | None = None
+    snapshot_offset = known.log_start_offset
+    _mend_indexes(known, segments, epochs)
+    if segments and not known.clean:
+        producers, snapshot_offset = _recover_unflushed(known, segments, epochs)
+    elif segments:
+        _restore(known, segments[-1])
+    if segments and segments[-1].offset_end < known.log_start_offset:
+        log.warning(
+            "%s Deleting all segments because the log end offset %d is smaller than the log start "
+            "offset %d.",
+            _prefix(known),
+            segments[-1].offset_end,
+            known.log_start_offset,
+        )
+        for segment in segments:
+            segment.remove()
+        segments, producers = [], None
+    if not segments:
+        segments = [create_segment(directory, known.log_start_offset, settings, now_ms)]
+    log_start_offset = max(known.log_start_offset, segments[0].base_offset)
+    offset_end = max(segments[-1].offset_end, log_start_offset)
+    epochs.truncate_from_end(offset_end)
+    epochs.truncate_from_start(log_start_offset)
+    bases = [segment.base_offset for segment in segments]
+    remove_stray_snapshots(directory, snapshot_offsets(os.listdir(directory)), bases)
+    if producers is None:
+        producers, snapshot_offset = _producers_before(
+            known, segments, log_start_offset, offset_end
+        )
+    for segment in segments[:-1]:
+        segment.cool()
+    recovery_point = offset_end if known.clean else min(known.recovery_point, offset_end)
+    return LoadedLog(segments, log_start_offset, recovery_point, producers, epochs, snapshot_offset)
+
+
+def _recover_unflushed(
+    known: Recovery, segments: list[Segment], epochs: EpochFile
+) -> tuple[ProducerStates, Offset]:
+    """Check the segments from the recovery point on, in place, and drop what follows a bad byte.
+    The producer state at the end comes out of the same pass."""
+    first = 0
+    while first + 1 < len(segments) and segments[first + 1].base_offset <= known.recovery_point:
+        first += 1
+    unflushed = segments[first:]
+    producers, snapshot_offset = _producers_before(
+        known, segments[:first], known.log_start_offset, unflushed[0].base_offset
+    )
+    for done, segment in enumerate(unflushed):
+        log.info(
+            "%s Recovering unflushed segment %d. %d/%d recovered for %s.",
+            _prefix(known),
+            segment.base_offset,
+            done,
+            len(unflushed),
+            known.topic_partition,
+        )
+        truncated_bytes = recover_segment(segment, producers, epochs, known.clock)
+        segment.seal()
+        if segment.offset_end > snapshot_offset:
+            snapshot_offset = segment.offset_end
+            write_snapshot(known.directory, snapshot_offset, producers.entries)
+        if truncated_bytes:
+            log.warning(
+                "%s Corruption found in segment %d, truncating to offset %d",
+                _prefix(known),
+                segment.base_offset,
+                segment.offset_end,
+            )
+            for dropped in unflushed[done + 1 :]:
+                dropped.remove()
+            del segments[first + done + 1 :]
+            break
+        if segment is not segments[-1]:
+            segment.close_at(unflushed[done + 1].base_offset)
+    return producers, snapshot_offset
+
+
+def recover_segment(
+    segment: Segment, producers: ProducerStates, epochs: EpochFile, clock: Clock
+) -> int:
+    """Check every batch and rebuild the indexes as appending would have; cut off the rest of the
+    file from the first batch that is not right. How many bytes that took."""
+    size_bytes = segment.size_bytes
+    segment.reset()
+    progress = _Progress(segment.path(LOG_SUFFIX), size_bytes, clock)
+    for position, chunk, rows in _intact_batches(segment.file.fileno(), size_bytes):
+        for row in rows:
+            if not _continues(segment, row):
+                break
+            at, size, base_offset, offset_last, timestamp, epoch, producer_id, _ = row
+            if epoch > epochs.history.latest:
+                epochs.assign(epoch, base_offset)
+            if producer_id >= 0:
+                batch = memoryview(chunk)[at : at + size]
+                done = admission.record(producers, batch, read_header(batch), base_offset)
+                if done is not None and done.aborted:
+                    segment.txn_index.append(AbortedTransaction.of(done))
+            segment.add_batch(size, offset_last, timestamp)
+        else:
+            progress.reached(position)
+            continue
+        break
+    truncated_bytes = size_bytes - segment.size_bytes
+    if truncated_bytes:
+        log.warning(
+            "Found invalid messages in log segment %s at byte offset %d: cutting off %d bytes",
+            segment.path(LOG_SUFFIX),
+            segment.size_bytes,
+            truncated_bytes,
+        )
+        segment.trim()
+    return truncated_bytes
+
+
+def _continues(segment: Segment, row: BatchRow) -> bool:
+    base_offset, offset_last = row[2], row[3]
+    return (
+        base_offset >= segment.offset_end
+        and offset_last >= base_offset
+        and offset_last - segment.base_offset <= RELATIVE_OFFSET_MAX
+    )
+
+
+def _intact_batches(
+    descriptor: int, size_bytes: int
+) -> Iterator[tuple[int, bytes, list[BatchRow]]]:
+    """(position, bytes, batches in them) of pieces of the file, up to the first bad batch."""
+    position, wanted = 0, CHUNK_BYTES
+    while position + HEADER_BYTES <= size_bytes:
+        chunk = os.pread(descriptor, min(wanted, size_bytes - position), position)
+        end = intact_end(chunk, memoryview(chunk), 0, len(chunk))
+        if not end:
+            _, batch_bytes = read_overhead(chunk)
+            if len(chunk) < batch_bytes <= size_bytes - position:
+                wanted = batch_bytes
+                continue
+            return
+        yield position, chunk, scan_batches(chunk, 0, end)
+        position, wanted = position + end, CHUNK_BYTES
+
+
+def _mend_indexes(known: Recovery, segments: list[Segment], epochs: EpochFile) -> None:
+    """Rebuild what is missing or visibly damaged in segments that recovery will not look at."""
+    for index, segment in enumerate(segments):
+        if not known.clean and segment.offset_end > known.recovery_point:
+            return
+        try:
+            check_indexes(segment)
+            continue
+        except CorruptFile as corrupt:
+            log.warning(
+                "%s Found a corrupted index file corresponding to log file %s due to %s, "
+                "rebuilding index files...",
+                _prefix(known),
+                segment.path(LOG_SUFFIX),
+                corrupt.reason,
+            )
+        offset_end = segment.offset_end
+        producers, _ = _producers_before(
+            known, segments[:index], known.log_start_offset, segment.base_offset
+        )
+        rebuild_indexes(segment, producers)
+        if segment is not segments[-1]:
+            segment.close_at(offset_end)
+
+
+def _restore(known: Recovery, segment: Segment) -> None:
+    """The segment to write to after a clean stop. Should it end with half a batch nevertheless,
+    that must go before anything is written after it."""
+    size_bytes = segment.size_bytes
+    segment.restore_tail()
+    if segment.size_bytes < size_bytes:
+        log.warning(
+            "%s %s has %d bytes after its last batch in spite of a clean stop: cutting them off",
+            _prefix(known),
+            segment.path(LOG_SUFFIX),
+            size_bytes - segment.size_bytes,
+        )
+        segment.trim()
+
+
+def _producers_before(
+    known: Recovery, segments: list[Segment], offset_start: Offset, offset_end: Offset
+) -> tuple[ProducerStates, Offset]:
+    return rebuild_producers(
+        str(known.topic_partition),
+        known.directory,
+        segments,
+        offset_start,
+        offset_end,
+        known.clock.wall_ms(),
+        known.producer_expiration_ms,
+    )
+
+
+def _prefix(known: Recovery) -> str:
+    parent = os.path.dirname(known.directory)
+    return f"[LogLoader partition={known.topic_partition}, dir={parent}]"
+
+
+class _Progress:
+    def __init__(self, path: str, size_bytes: int, clock: Clock) -> None:
+        self._path = path
+        self._size_bytes = size_bytes
+        self._clock = clock
+        self._next_ms = clock.monotonic_ms() + PROGRESS_MS
+
+    def reached(self, position: int) -> None:
+        if self._clock.monotonic_ms() >= self._next_ms:
+            self._next_ms += PROGRESS_MS
+            percent = 100 * position // self._size_bytes
+            log.info("Recovering %s: %d %% of %d bytes", self._path, percent, self._size_bytes)

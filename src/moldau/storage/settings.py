@@ -1,0 +1,41 @@
+"""The topic settings that a log reads. `config.topic.TopicConfig` has them all."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+
+class LogSettings(Protocol):
+    @property
+    def segment_bytes(self) -> int: ...
+    @property
+    def internal_segment_bytes(self) -> int | None:
+        """Overrides `segment_bytes`, without its lower limit."""
+
+    @property
+    def segment_ms(self) -> int: ...
+    @property
+    def segment_jitter_ms(self) -> int: ...
+    @property
+    def segment_index_bytes(self) -> int: ...
+    @property
+    def index_interval_bytes(self) -> int: ...
+    @property
+    def retention_ms(self) -> int:
+        """-1: for ever."""
+
+    @property
+    def retention_bytes(self) -> int:
+        """-1: any size."""
+
+    @property
+    def flush_messages(self) -> int: ...
+    @property
+    def flush_ms(self) -> int: ...
+    @property
+    def file_delete_delay_ms(self) -> int: ...
+    @property
+    def cleanup_policy(self) -> Collection[str]: ...
+    @property
+    def preallocate(self) -> bool: ...
