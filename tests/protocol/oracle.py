@@ -79,6 +79,10 @@ def decode(cls: type[Any], data: bytes) -> Any:
     return entity
 
 
+def index_size() -> int:
+    return sum(len(paths) for versions in schema_name_map.values() for paths in versions.values())
+
+
 def unwrapped(annotation: Any) -> tuple[Any, bool, bool]:
     """The item's type, whether it stands in an array, whether the whole may be null."""
     optional = NoneType in get_args(annotation)
@@ -87,6 +91,10 @@ def unwrapped(annotation: Any) -> tuple[Any, bool, bool]:
     if get_origin(annotation) is tuple:
         return get_args(annotation)[0], True, optional
     return annotation, False, optional
+
+
+def is_entity(item: Any) -> bool:
+    return is_dataclass(item)
 
 
 class Draw:
@@ -118,7 +126,7 @@ class Draw:
 
     def item(self, item: Any, kind: str, depth: int) -> Any:
         draw = self.random
-        if is_dataclass(item):
+        if is_entity(item):
             return self.entity(item, depth)
         if kind in INT_BITS:
             limit = 1 << (INT_BITS[kind] - 1)
@@ -154,7 +162,7 @@ def tagged_default(annotation: Any) -> Any:
         return ()
     if optional:
         return None
-    if is_dataclass(item):
+    if is_entity(item):
         unset = [field for field in fields(item) if field.default is MISSING]
         return item(**{field.name: tagged_default(field.type) for field in unset})
     if item is ErrorCode:

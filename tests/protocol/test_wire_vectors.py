@@ -27,7 +27,7 @@ ZOOKEEPER_ERA = {
 
 
 def read_vectors() -> list[Any]:
-    vectors = []
+    vectors: list[Any] = []
     for line in (Path(__file__).parent / "vectors.txt").read_text("utf-8").splitlines():
         name, version, data, values = line.split(" ", 3)
         label = f"{name}-v{version}-{len(vectors)}"

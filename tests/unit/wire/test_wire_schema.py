@@ -72,7 +72,7 @@ def test_a_constructor_takes_only_keywords_it_knows() -> None:
     with pytest.raises(TypeError):
         Example(topic=[])  # type: ignore[call-arg]
     with pytest.raises(TypeError):
-        Example([])  # type: ignore[misc]
+        Example([])  # type: ignore[call-arg]
 
 
 def test_messages_are_equal_when_all_their_fields_are() -> None:
