@@ -15,7 +15,7 @@ class RequestContext(NamedTuple):
     api_version: int
     client_id: str | None
     listener: str
-    """The name of the listener the client came through: it is answered with that one's addresses."""
+    """The listener the client came through: answers carry the addresses of that one."""
     principal: str = ANONYMOUS
     client_host: str = ""
     security_protocol: str = "PLAINTEXT"

@@ -66,7 +66,7 @@ ROUTES: dict[int, Route] = {
         Route(37, "topics:create_partitions", 0, 3),
         Route(44, "configs:incremental_alter_configs", 0, 1),
         Route(60, "metadata:describe_cluster", 0, 2),
-        Route(75, "metadata:describe_topic_partitions", 0, 0),
+        Route(75, "topic_partitions:describe_topic_partitions", 0, 0),
     )
 }
 """One row per API, by key."""

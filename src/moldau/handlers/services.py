@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from moldau.config.broker import BrokerConfig
     from moldau.controller.controller import Controller
     from moldau.engine.timers import Timers
-    from moldau.handlers.producer_ids import ProducerIds
+    from moldau.handlers.producer_ids import ProducerIdSource
     from moldau.model.clock import Clock
     from moldau.model.cluster import ClusterImage
     from moldau.model.names import BrokerId
@@ -40,7 +40,7 @@ class Services:
     replicas: Replicas
     controller: Controller
     fetch_sessions: FetchSessions
-    producer_ids: ProducerIds
+    producer_ids: ProducerIdSource
     timers: Timers
     clock: Clock
     log_levels: LogLevels

@@ -1,0 +1,160 @@
+"""Fetch: read record batches of many partitions, waiting a while if there is little to read.
+
+The regions in the answer are parts of the log's files, which the kernel sends without a copy.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.handlers.context import RequestContext
+from moldau.handlers.leaders import Leaders
+from moldau.handlers.services import Services
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import NO_TOPIC_ID
+from moldau.replication.fetch_sessions import (
+    Answers,
+    FetchContext,
+    FetchedPartition,
+    FetchKey,
+    PartitionRead,
+)
+from moldau.replication.long_poll import FetchLimits, is_enough, poll, read_all
+from moldau.replication.replica import NO_FOLLOWER, READ_COMMITTED, READ_TO_END, READ_UNCOMMITTED
+from moldau.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchablePartitionResponse,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+)
+
+SESSIONS_SINCE: Final = 7
+TOPIC_IDS_SINCE: Final = 13
+LEADER_HINTS_SINCE: Final = 16
+LEADER_HINTS = frozenset({Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH})
+
+
+async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> FetchResponse:
+    limits = _limits(request, on.config.fetch_max_bytes)
+    now_ms = on.clock.monotonic_ms()
+    try:
+        context = _context(request, ctx, on, limits, now_ms)
+    except ApiError as refusal:
+        return FetchResponse(error_code=refusal.error)
+    find, wanted = on.replicas.find_fetched, context.partitions
+    found = read_all(find, wanted, limits, now_ms)
+    answers = found.answers
+    if limits.max_wait_ms > 0 and not is_enough(found, limits):
+        answers = await poll(
+            find, wanted, limits, found, on.replicas.waiting, on.clock.monotonic_ms
+        )
+        now_ms = on.clock.monotonic_ms()
+    try:
+        session_id, answers = context.answer(answers, now_ms)
+    except ApiError as refusal:
+        return FetchResponse(error_code=refusal.error, session_id=request.session_id)
+    response = FetchResponse(session_id=session_id, responses=_by_topic(answers))
+    if ctx.api_version >= LEADER_HINTS_SINCE:
+        _point_to_leaders(response, ctx, on)
+    return response
+
+
+def _limits(request: FetchRequest, broker_max_bytes: int) -> FetchLimits:
+    state = request.replica_state
+    replica_id = request.replica_id if state is None else state.replica_id
+    if replica_id == NO_FOLLOWER:
+        isolation = READ_COMMITTED if request.isolation_level == 1 else READ_UNCOMMITTED
+    else:
+        isolation = READ_TO_END if replica_id >= 0 else READ_UNCOMMITTED
+    max_bytes = min(request.max_bytes, broker_max_bytes)
+    return FetchLimits(
+        min(request.min_bytes, max_bytes), max_bytes, request.max_wait_ms, isolation, replica_id
+    )
+
+
+def _context(
+    request: FetchRequest, ctx: RequestContext, on: Services, limits: FetchLimits, now_ms: int
+) -> FetchContext:
+    by_id = ctx.api_version >= TOPIC_IDS_SINCE
+    asked: dict[FetchKey, FetchedPartition] = {}
+    for topic in request.topics:
+        topic_key = topic.topic_id if by_id else topic.topic
+        topic_id = topic.topic_id if by_id else NO_TOPIC_ID
+        for row in topic.partitions:
+            asked[topic_key, row.partition] = FetchedPartition(
+                topic.topic,
+                topic_id,
+                row.partition,
+                row.fetch_offset,
+                row.partition_max_bytes,
+                row.current_leader_epoch,
+                row.last_fetched_epoch,
+            )
+    forgotten: list[FetchKey] = [
+        (topic.topic_id if by_id else topic.topic, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    return on.fetch_sessions.begin(
+        request.session_id,
+        request.session_epoch,
+        asked,
+        forgotten,
+        uses_topic_ids=by_id,
+        is_follower=limits.follower >= 0,
+        now=now_ms,
+    )
+
+
+def _by_topic(answers: Answers) -> list[FetchableTopicResponse]:
+    """Rows of one topic that stand together share its entry."""
+    topics: list[FetchableTopicResponse] = []
+    topic = None
+    for partition, read in answers:
+        if topic is None or topic.topic != partition.topic or topic.topic_id != partition.topic_id:
+            topic = FetchableTopicResponse(
+                topic_id=partition.topic_id, topic=partition.topic, partitions=[]
+            )
+            topics.append(topic)
+        topic.partitions.append(_row(partition.partition, read))
+    return topics
+
+
+def _row(index: int, read: PartitionRead) -> FetchablePartitionResponse:
+    row = FetchablePartitionResponse(
+        partition_index=index,
+        error_code=read.error,
+        high_watermark=read.high_watermark,
+        last_stable_offset=read.last_stable_offset,
+        log_start_offset=read.log_start_offset,
+        aborted_transactions=None,
+        records=read.records or b"",
+    )
+    if read.aborted_transactions is not None:
+        row.aborted_transactions = [
+            AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+            for producer_id, first_offset in read.aborted_transactions
+        ]
+    if read.diverging_epoch is not None:
+        epoch, end_offset = read.diverging_epoch
+        row.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return row
+
+
+def _point_to_leaders(response: FetchResponse, ctx: RequestContext, on: Services) -> None:
+    leaders: Leaders | None = None
+    for topic in response.responses:
+        for row in topic.partitions:
+            if row.error_code in LEADER_HINTS:
+                leaders = leaders or Leaders(ctx, on)
+                leader, epoch = leaders.of(topic.topic, topic.topic_id, row.partition_index)
+                row.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+    if leaders is not None:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
+            for node, endpoint in leaders.nodes.values()
+        ]

@@ -1,0 +1,48 @@
+"""DescribeLogDirs: what lies in which directory, how large it is, how much room there is."""
+
+from __future__ import annotations
+
+from moldau.handlers.context import RequestContext
+from moldau.handlers.services import Services
+from moldau.replication.log_dirs import LogDir, describe
+from moldau.wire.messages.log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+async def describe_log_dirs(
+    request: DescribeLogDirsRequest, ctx: RequestContext, on: Services
+) -> DescribeLogDirsResponse:
+    asked = None
+    if request.topics is not None:
+        asked = {
+            (topic.topic, partition) for topic in request.topics for partition in topic.partitions
+        }
+    return DescribeLogDirsResponse(results=[_result(row) for row in describe(on.replicas, asked)])
+
+
+def _result(directory: LogDir) -> DescribeLogDirsResult:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    for row in directory.partitions:
+        name = row.topic_partition.topic
+        topic = topics.get(name)
+        if topic is None:
+            topic = topics[name] = DescribeLogDirsTopic(name=name)
+        topic.partitions.append(
+            DescribeLogDirsPartition(
+                partition_index=row.topic_partition.partition,
+                partition_size=row.size_bytes,
+                offset_lag=row.offset_lag,
+            )
+        )
+    return DescribeLogDirsResult(
+        error_code=directory.error,
+        log_dir=directory.path,
+        topics=list(topics.values()),
+        total_bytes=directory.total_bytes,
+        usable_bytes=directory.usable_bytes,
+    )

@@ -1,0 +1,155 @@
+"""ListOffsets, OffsetForLeaderEpoch and DeleteRecords: questions about places in a log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from moldau.handlers.context import RequestContext
+from moldau.handlers.services import Services
+from moldau.model.cluster import INTERNAL_TOPICS
+from moldau.model.errors import ApiError, Error
+from moldau.replication.replica import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    EARLIEST_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    READ_COMMITTED,
+    READ_TO_END,
+    READ_UNCOMMITTED,
+)
+from moldau.wire.messages.offsets import (
+    EpochEndOffset,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+from moldau.wire.messages.topics import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+
+CONSUMER: Final = -1
+SPECIAL_TIMESTAMPS_SINCE = {
+    LATEST_TIMESTAMP: 1,
+    EARLIEST_TIMESTAMP: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
+}
+
+
+async def list_offsets(
+    request: ListOffsetsRequest, ctx: RequestContext, on: Services
+) -> ListOffsetsResponse:
+    isolation = READ_UNCOMMITTED
+    if request.replica_id != CONSUMER:
+        isolation = READ_TO_END
+    elif request.isolation_level == 1:
+        isolation = READ_COMMITTED
+    topics = []
+    for topic in request.topics:
+        # A partition that is asked for twice is answered once: nobody knows which one was meant.
+        counts = Counter(row.partition_index for row in topic.partitions)
+        rows = {row.partition_index: row for row in topic.partitions}
+        partitions = [
+            _offset(topic.name, row, counts[index] > 1, isolation, ctx.api_version, on)
+            for index, row in rows.items()
+        ]
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _offset(
+    topic: str,
+    row: ListOffsetsPartition,
+    is_repeated: bool,
+    isolation: int,
+    version: int,
+    on: Services,
+) -> ListOffsetsPartitionResponse:
+    index, timestamp = row.partition_index, row.timestamp
+    if is_repeated:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=Error.INVALID_REQUEST)
+    if timestamp < 0 and version < SPECIAL_TIMESTAMPS_SINCE.get(timestamp, version + 1):
+        return ListOffsetsPartitionResponse(
+            partition_index=index, error_code=Error.UNSUPPORTED_VERSION
+        )
+    try:
+        replica = on.replicas.find(topic, index)
+        found = replica.offset_at(timestamp, isolation, row.current_leader_epoch)
+    except ApiError as refusal:
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=refusal.error)
+    return ListOffsetsPartitionResponse(
+        partition_index=index,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=found.leader_epoch,
+    )
+
+
+async def offset_for_leader_epoch(
+    request: OffsetForLeaderEpochRequest, ctx: RequestContext, on: Services
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_epoch_end(topic.topic, row, on) for row in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _epoch_end(topic: str, row: OffsetForLeaderPartition, on: Services) -> EpochEndOffset:
+    try:
+        epoch, offset_end = on.replicas.find(topic, row.partition).epoch_end_offset(
+            row.leader_epoch, row.current_leader_epoch
+        )
+    except ApiError as refusal:
+        return EpochEndOffset(error_code=refusal.error, partition=row.partition)
+    return EpochEndOffset(partition=row.partition, leader_epoch=epoch, end_offset=offset_end)
+
+
+async def delete_records(
+    request: DeleteRecordsRequest, ctx: RequestContext, on: Services
+) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(
+                name=topic.name,
+                partitions=[_delete(topic.name, row, on) for row in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(topic: str, row: DeleteRecordsPartition, on: Services) -> DeleteRecordsPartitionResult:
+    try:
+        replica = on.replicas.find(topic, row.partition_index)
+        if topic in INTERNAL_TOPICS:
+            raise ApiError(
+                Error.INVALID_TOPIC_EXCEPTION, f"records of {topic} are not to be deleted"
+            )
+        low_watermark = replica.delete_records(row.offset)
+    except ApiError as refusal:
+        return DeleteRecordsPartitionResult(
+            partition_index=row.partition_index, low_watermark=-1, error_code=refusal.error
+        )
+    return DeleteRecordsPartitionResult(
+        partition_index=row.partition_index, low_watermark=low_watermark
+    )

@@ -1,0 +1,228 @@
+"""Produce: one batch per partition into its log, and the offsets back.
+
+The fast lane: a partition with one replica is written and answered without waiting for anything.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moldau.handlers.context import RequestContext
+from moldau.handlers.leaders import Leaders
+from moldau.handlers.services import Services
+from moldau.model.cluster import INTERNAL_TOPICS
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import Millis, Offset
+from moldau.net.connection import Disconnect
+from moldau.records.batch import TRANSACTIONAL_FLAG
+from moldau.records.validation import RecordsRefused
+from moldau.replication.replica import ACKS_ALL, Replica
+from moldau.replication.waiting import Watched
+from moldau.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+ZSTD_SINCE: Final = 7
+LEADER_HINTS_SINCE: Final = 10
+TOPIC_IDS_SINCE: Final = 13
+ATTRIBUTES_LOW_BYTE: Final = 22
+INTERNAL_TOPICS_WRITER: Final = "__admin_client"
+"""The client id that Kafka's tools use to write to internal topics."""
+
+WITHOUT_LOG_START = frozenset(
+    {
+        Error.UNKNOWN_TOPIC_OR_PARTITION,
+        Error.UNKNOWN_TOPIC_ID,
+        Error.NOT_LEADER_OR_FOLLOWER,
+        Error.INVALID_TOPIC_EXCEPTION,
+        Error.MESSAGE_TOO_LARGE,
+        Error.RECORD_LIST_TOO_LARGE,
+        Error.CORRUPT_MESSAGE,
+        Error.KAFKA_STORAGE_ERROR,
+        Error.UNSUPPORTED_COMPRESSION_TYPE,
+        Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        Error.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+"""Refusals that are made before the log is looked at: they tell nothing about it."""
+
+Pending = list[tuple[PartitionProduceResponse, Replica, Offset]]
+"""Rows that wait until everything before an offset is committed."""
+
+
+async def produce(
+    request: ProduceRequest, ctx: RequestContext, on: Services
+) -> ProduceResponse | None:
+    acks = request.acks
+    if not -1 <= acks <= 1:
+        return _refuse_all(request, Error.INVALID_REQUIRED_ACKS)
+    now_ms = on.clock.wall_ms()
+    pending: Pending = []
+    answers = []
+    for topic in request.topic_data:
+        rows = [
+            _append(topic, data, request, ctx, on, now_ms, pending) for data in topic.partition_data
+        ]
+        answers.append(
+            TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=rows)
+        )
+    if pending:
+        await _commit(pending, on, request.timeout_ms)
+    if acks == 0:
+        _disconnect_if_refused(answers)
+        return None
+    response = ProduceResponse(responses=answers)
+    if ctx.api_version >= LEADER_HINTS_SINCE:
+        _point_to_leaders(response, ctx, on)
+    return response
+
+
+def _append(
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    request: ProduceRequest,
+    ctx: RequestContext,
+    on: Services,
+    now_ms: Millis,
+    pending: Pending,
+) -> PartitionProduceResponse:
+    replica = None
+    acks, version = request.acks, ctx.api_version
+    try:
+        name = topic.name if version < TOPIC_IDS_SINCE else on.replicas.name_of(topic.topic_id)
+        replica = on.replicas.find(name, data.index)
+        records = data.records
+        if records is None:
+            records = b""
+        if name in INTERNAL_TOPICS or (
+            len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
+        ):
+            _check_special(name, records, request, ctx)
+        appended = replica.append(memoryview(records), acks, now_ms, version >= ZSTD_SINCE)
+    except ApiError as refusal:
+        return _refused(data, replica, refusal)
+    row = PartitionProduceResponse(
+        index=data.index,
+        base_offset=appended.base_offset,
+        log_append_time_ms=appended.log_append_time_ms,
+        log_start_offset=appended.log_start_offset,
+    )
+    if acks == ACKS_ALL and replica.partition.high_watermark <= appended.offset_last:
+        pending.append((row, replica, appended.offset_last + 1))
+    return row
+
+
+def _check_special(
+    name: str, records: bytes | bytearray | memoryview, request: ProduceRequest, ctx: RequestContext
+) -> None:
+    if name in INTERNAL_TOPICS and ctx.client_id != INTERNAL_TOPICS_WRITER:
+        raise ApiError(
+            Error.INVALID_TOPIC_EXCEPTION, f"clients may not write to the internal topic {name}"
+        )
+    if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG:
+        if request.transactional_id is None:
+            raise ApiError(
+                Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "a transactional batch needs a transactional id",
+            )
+        raise ApiError(
+            Error.INVALID_PRODUCER_ID_MAPPING,
+            f"transactional id {request.transactional_id} has no producer id",
+        )
+
+
+def _refused(
+    data: PartitionProduceData, replica: Replica | None, refusal: ApiError
+) -> PartitionProduceResponse:
+    row = PartitionProduceResponse(index=data.index, error_code=refusal.error, base_offset=-1)
+    by_record = isinstance(refusal, RecordsRefused) and refusal.record_errors
+    if by_record:
+        assert isinstance(refusal, RecordsRefused)
+        row.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
+            for index, message in refusal.record_errors
+        ]
+        row.error_message = refusal.message
+    is_unread = refusal.error == Error.INVALID_RECORD and not by_record
+    if replica is not None and not is_unread and refusal.error not in WITHOUT_LOG_START:
+        row.log_start_offset = replica.log.log_start_offset
+    return row
+
+
+def _refuse_all(request: ProduceRequest, error: Error) -> ProduceResponse:
+    def rows(topic: TopicProduceData) -> list[PartitionProduceResponse]:
+        return [
+            PartitionProduceResponse(index=data.index, error_code=error, base_offset=-1)
+            for data in topic.partition_data
+        ]
+
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                topic_id=topic.topic_id, name=topic.name, partition_responses=rows(topic)
+            )
+            for topic in request.topic_data
+        ]
+    )
+
+
+def _disconnect_if_refused(answers: list[TopicProduceResponse]) -> None:
+    """With acks=0 a refusal cannot be told; the lost connection makes the client look again."""
+    refused = [
+        f"{topic.name}-{row.index} {Error(row.error_code).name}"
+        for topic in answers
+        for row in topic.partition_responses
+        if row.error_code
+    ]
+    if refused:
+        raise Disconnect(f"Produce with acks=0 was refused: {', '.join(refused[:3])}")
+
+
+async def _commit(pending: Pending, on: Services, timeout_ms: int) -> None:
+    """Wait until the in-sync replicas have the writes; what fails becomes the row's error."""
+    left = list(pending)
+
+    def settle(_: Watched | None = None) -> bool:
+        left[:] = [place for place in left if not _is_settled(*place)]
+        return not left
+
+    deadline_ms = on.clock.monotonic_ms() + timeout_ms
+    while not settle():
+        watched = [replica for _, replica, _ in left]
+        timeout_ms = deadline_ms - on.clock.monotonic_ms()
+        if not await on.replicas.waiting.until(watched, settle, timeout_ms):
+            break
+    for row, _, _ in left:
+        row.error_code, row.base_offset = Error.REQUEST_TIMED_OUT, -1
+        row.log_append_time_ms = -1
+
+
+def _is_settled(row: PartitionProduceResponse, replica: Replica, offset_end: Offset) -> bool:
+    try:
+        return replica.is_committed(offset_end)
+    except ApiError as refusal:
+        row.error_code, row.base_offset = refusal.error, -1
+        return True
+
+
+def _point_to_leaders(response: ProduceResponse, ctx: RequestContext, on: Services) -> None:
+    leaders: Leaders | None = None
+    for topic in response.responses:
+        for row in topic.partition_responses:
+            if row.error_code == Error.NOT_LEADER_OR_FOLLOWER:
+                leaders = leaders or Leaders(ctx, on)
+                leader, epoch = leaders.of(topic.name, topic.topic_id, row.index)
+                row.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+    if leaders is not None:
+        response.node_endpoints = [
+            NodeEndpoint(node_id=node.id, host=endpoint.host, port=endpoint.port, rack=node.rack)
+            for node, endpoint in leaders.nodes.values()
+        ]

@@ -1,0 +1,123 @@
+"""A fetch over many partitions: read what there is, and wait for more if that is too little.
+
+The first pass usually suffices and does not suspend. While a fetch is parked nothing is read: it
+counts the bytes that become readable and looks again once there are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from moldau.model.errors import ApiError
+from moldau.model.names import BrokerId, Millis, Offset
+from moldau.replication.fetch_sessions import Answers, FetchedPartition, PartitionRead
+from moldau.replication.replica import NO_FOLLOWER, Replica
+from moldau.replication.waiting import Waiting, Watched
+
+Find = Callable[[FetchedPartition], Replica]
+"""The replica that a client means; raises ApiError if it is not here."""
+
+
+class FetchLimits(NamedTuple):
+    min_bytes: int
+    max_bytes: int
+    max_wait_ms: Millis
+    isolation: int
+    follower: BrokerId = NO_FOLLOWER
+    """The broker that fetches to replicate."""
+
+
+class Pass(NamedTuple):
+    answers: Answers
+    size_bytes: int
+    is_final: bool
+    """An error or a divergence is told at once."""
+
+
+def read_all(
+    find: Find, wanted: Sequence[FetchedPartition], limits: FetchLimits, now_ms: Millis
+) -> Pass:
+    answers: Answers = []
+    room_bytes = limits.max_bytes
+    size_bytes = 0
+    is_final = False
+    follower, isolation = limits.follower, limits.isolation
+    for partition in wanted:
+        try:
+            replica = find(partition)
+            if follower >= 0:
+                replica.partition.check_leader(partition.current_leader_epoch)
+                replica.partition.check_follower(follower, partition.current_leader_epoch)
+            # The first batch of all is sent whatever its size, or a client could never get past a
+            # large one (KIP-74).
+            read = replica.read(
+                partition, min(partition.max_bytes, room_bytes), not size_bytes, isolation
+            )
+            if follower >= 0 and read.diverging_epoch is None:
+                replica.follower_fetched(follower, partition.fetch_offset, now_ms)
+                read = read._replace(high_watermark=replica.partition.high_watermark)
+        except ApiError as refusal:
+            read = PartitionRead(refusal.error)
+        if read.error or read.diverging_epoch is not None:
+            is_final = True
+        elif read.size_bytes:
+            size_bytes += read.size_bytes
+            room_bytes = max(0, room_bytes - read.size_bytes)
+        answers.append((partition, read))
+    return Pass(answers, size_bytes, is_final)
+
+
+class BytesAwaited:
+    """How much more must become readable before a second look is worth it."""
+
+    __slots__ = ("_isolation", "_missing_bytes", "_seen")
+
+    def __init__(self, missing_bytes: int, isolation: int) -> None:
+        self._missing_bytes = missing_bytes
+        self._isolation = isolation
+        self._seen: dict[Watched, tuple[Offset, int]] = {}
+
+    def watch(self, replica: Replica) -> None:
+        self._seen[replica] = (replica.readable_end(self._isolation), replica.bytes_appended)
+
+    @property
+    def watched(self) -> list[Watched]:
+        return list(self._seen)
+
+    def __call__(self, place: Watched) -> bool:
+        assert isinstance(place, Replica)
+        offset_seen, bytes_seen = self._seen[place]
+        offset_end = place.readable_end(self._isolation)
+        if offset_end == offset_seen:
+            # More was written, but it is not committed yet or its transaction is undecided.
+            return False
+        self._missing_bytes -= place.bytes_appended - bytes_seen
+        self._seen[place] = (offset_end, place.bytes_appended)
+        return self._missing_bytes <= 0 or offset_end < offset_seen
+
+
+async def poll(
+    find: Find,
+    wanted: Sequence[FetchedPartition],
+    limits: FetchLimits,
+    first: Pass,
+    waiting: Waiting,
+    clock_ms: Callable[[], Millis],
+) -> Answers:
+    """Go on after a first pass that found too little, until there is enough or time is up."""
+    deadline_ms = clock_ms() + limits.max_wait_ms
+    found = first
+    while not is_enough(found, limits):
+        awaited = BytesAwaited(limits.min_bytes - found.size_bytes, limits.isolation)
+        for partition in wanted:
+            awaited.watch(find(partition))
+        in_time = await waiting.until(awaited.watched, awaited, deadline_ms - clock_ms())
+        found = read_all(find, wanted, limits, clock_ms())
+        if not in_time:
+            break
+    return found.answers
+
+
+def is_enough(found: Pass, limits: FetchLimits) -> bool:
+    return found.is_final or found.size_bytes >= limits.min_bytes or not found.answers

@@ -1,0 +1,289 @@
+"""A replica on this broker: the log, the partition's numbers, and the rules for what may go in.
+
+The hot path of Produce and Fetch ends here. Every refusal is an ApiError, which its row of the
+answer carries; a fault of the disk becomes KAFKA_STORAGE_ERROR.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from moldau.config.topic import TopicConfig
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import BrokerId, Millis, Offset
+from moldau.records.batch import NO_TIMESTAMP
+from moldau.records.compression import Codec
+from moldau.records.validation import ProduceRules, validate_produce
+from moldau.replication.fetch_sessions import FetchedPartition, PartitionRead
+from moldau.replication.partition import Partition
+from moldau.replication.waiting import Waiting, Watched
+from moldau.storage.faults import StorageFault
+from moldau.storage.log import Appended, PartitionLog
+from moldau.storage.timestamps import TimedOffset
+
+log = logging.getLogger("kafka.server.ReplicaManager")
+
+ACKS_ALL: Final = -1
+NO_FOLLOWER: BrokerId = -1
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+READ_TO_END: Final = 2
+"""What replicas read, and a consumer that debugs one: the whole log, committed or not."""
+
+LATEST_TIMESTAMP: Final = -1
+EARLIEST_TIMESTAMP: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL_TIMESTAMP: Final = -4
+LATEST_TIERED_TIMESTAMP: Final = -5
+EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
+
+TO_HIGH_WATERMARK: Final = -1
+"""The offset that asks DeleteRecords for everything that is committed."""
+NOWHERE = TimedOffset(NO_TIMESTAMP, -1, -1)
+
+
+class Replica(Watched):
+    __slots__ = (
+        "_fault",
+        "_rules",
+        "_rules_before_zstd",
+        "_waiting",
+        "bytes_appended",
+        "log",
+        "partition",
+        "settings",
+    )
+
+    def __init__(
+        self, partition: Partition, log: PartitionLog, settings: TopicConfig, waiting: Waiting
+    ) -> None:
+        super().__init__()
+        self.partition = partition
+        self.log = log
+        self._waiting = waiting
+        self._fault = ""
+        self.bytes_appended = 0
+        """Since the replica was opened: lets a parked fetch see how much has come without
+        reading."""
+        self.configure(settings)
+
+    def configure(self, settings: TopicConfig) -> None:
+        self.settings = settings
+        self.log.settings = settings
+        self._rules = produce_rules(settings)
+        self._rules_before_zstd = produce_rules(settings, zstd_allowed=False)
+        if self.partition.require_in_sync(settings.min_insync_replicas):
+            self._waiting.changed(self)
+
+    # Writing
+
+    def append(
+        self, records: memoryview, acks: int, now_ms: Millis, zstd_allowed: bool = True
+    ) -> Appended:
+        """Store one batch from a producer and move the high watermark as far as it may go."""
+        partition = self.partition
+        if not partition.is_leader:
+            partition.check_leader()
+        if acks == ACKS_ALL and not partition.has_enough_in_sync:
+            partition.check_in_sync()
+        rules = self._rules if zstd_allowed else self._rules_before_zstd
+        batch = validate_produce(records, rules, now_ms)
+        try:
+            appended = self.log.append_as_leader(
+                batch.records, batch.header, partition.leader_epoch
+            )
+        except StorageFault as fault:
+            raise self._refuse(fault) from fault
+        if not appended.duplicate:
+            self.bytes_appended += len(batch.records)
+            partition.appended(appended.offset_last + 1)
+            if self.parked:
+                self._waiting.changed(self)
+        return appended
+
+    def is_committed(self, offset_end: Offset) -> bool:
+        """Whether everything before `offset_end` is; raises if nobody will ever know here."""
+        partition = self.partition
+        if not partition.is_leader:
+            partition.check_leader()
+        if partition.high_watermark < offset_end:
+            return False
+        if not partition.has_enough_in_sync:
+            raise ApiError(
+                Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+                f"{partition.topic_partition} lost replicas while the write was on its way",
+            )
+        return True
+
+    def delete_records(self, offset: Offset) -> Offset:
+        """Make `offset` the first that can be read; returns the low watermark."""
+        partition = self.partition
+        partition.check_leader()
+        if not self.settings.deletes_old_segments:
+            raise ApiError(
+                Error.POLICY_VIOLATION,
+                f"{partition.topic_partition} has the cleanup policy "
+                f"{','.join(self.settings.cleanup_policy)}: its records are not to be deleted",
+            )
+        if offset == TO_HIGH_WATERMARK:
+            offset = partition.high_watermark
+        if not 0 <= offset <= partition.high_watermark:
+            raise ApiError(
+                Error.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} of {partition.topic_partition} is not within "
+                f"0..{partition.high_watermark}",
+            )
+        try:
+            if self.log.advance_log_start(offset):
+                self._waiting.disturb(self)
+        except StorageFault as fault:
+            raise self._refuse(fault) from fault
+        return self.log.log_start_offset
+
+    # Reading
+
+    def readable_end(self, isolation: int) -> Offset:
+        """Exclusive end of what such a reader may see."""
+        if isolation == READ_UNCOMMITTED:
+            return self.partition.high_watermark
+        if isolation == READ_COMMITTED:
+            return self.log.last_stable_offset(self.partition.high_watermark)
+        return self.log.offset_end
+
+    def read(
+        self, wanted: FetchedPartition, max_bytes: int, min_one_batch: bool, isolation: int
+    ) -> PartitionRead:
+        partition, log = self.partition, self.log
+        if not partition.is_leader or wanted.current_leader_epoch >= 0:
+            partition.check_leader(wanted.current_leader_epoch)
+        if wanted.last_fetched_epoch >= 0:
+            diverging_epoch = self._divergence(wanted)
+            if diverging_epoch is not None:
+                return self._read_nothing(isolation, diverging_epoch)
+        offset = wanted.fetch_offset
+        limit = self.readable_end(isolation)
+        if limit <= offset <= log.offset_end:
+            return self._read_nothing(isolation)
+        region, offset_end = log.read(offset, max_bytes, limit, min_one_batch)
+        if region is None:
+            return self._read_nothing(isolation)
+        high_watermark = partition.high_watermark
+        aborted = None
+        if isolation == READ_COMMITTED:
+            aborted = [
+                (transaction.producer_id, transaction.first_offset)
+                for transaction in log.aborted_transactions(offset, offset_end)
+            ]
+        return PartitionRead(
+            0,
+            high_watermark,
+            log.last_stable_offset(high_watermark),
+            log.log_start_offset,
+            region,
+            region.size_bytes,
+            aborted,
+        )
+
+    def _read_nothing(
+        self, isolation: int, diverging_epoch: tuple[int, Offset] | None = None
+    ) -> PartitionRead:
+        high_watermark = self.partition.high_watermark
+        return PartitionRead(
+            0,
+            high_watermark,
+            self.log.last_stable_offset(high_watermark),
+            self.log.log_start_offset,
+            None,
+            0,
+            () if isolation == READ_COMMITTED else None,
+            diverging_epoch,
+        )
+
+    def _divergence(self, wanted: FetchedPartition) -> tuple[int, Offset] | None:
+        """Where the reader's log parts from ours, if it does (KIP-595)."""
+        epoch, offset_end = self.log.epoch_end_offset(wanted.last_fetched_epoch)
+        if epoch < 0 or offset_end < 0 or wanted.fetch_offset < self.log.log_start_offset:
+            raise ApiError(
+                Error.OFFSET_OUT_OF_RANGE,
+                f"{self.partition.topic_partition} does not know where leader epoch "
+                f"{wanted.last_fetched_epoch} ended",
+            )
+        if epoch < wanted.last_fetched_epoch or offset_end < wanted.fetch_offset:
+            return epoch, offset_end
+        return None
+
+    def follower_fetched(self, follower: BrokerId, offset_end: Offset, now_ms: Millis) -> None:
+        """A follower asks from `offset_end` on, so it has everything before."""
+        before = self.partition.high_watermark
+        if self.partition.follower_fetched(follower, offset_end, now_ms) != before:
+            self._waiting.changed(self)
+
+    # Looking up offsets
+
+    def offset_at(
+        self, timestamp: Millis, isolation: int, current_leader_epoch: int
+    ) -> TimedOffset:
+        """By time, or by one of the special negative timestamps."""
+        partition, log = self.partition, self.log
+        partition.check_leader(current_leader_epoch)
+        if timestamp == LATEST_TIMESTAMP:
+            return TimedOffset(NO_TIMESTAMP, self.readable_end(isolation), partition.leader_epoch)
+        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
+            start = log.log_start_offset
+            return TimedOffset(NO_TIMESTAMP, start, log.epoch_at(start))
+        if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+            return NOWHERE
+        try:
+            found = (
+                log.offset_of_max_timestamp()
+                if timestamp == MAX_TIMESTAMP
+                else log.offset_for_timestamp(timestamp)
+            )
+        except StorageFault as fault:
+            raise self._refuse(fault) from fault
+        if found is None or found.offset >= self.readable_end(isolation):
+            return NOWHERE
+        return found
+
+    def epoch_end_offset(self, epoch: int, current_leader_epoch: int) -> tuple[int, Offset]:
+        """The largest epoch up to `epoch` and where it ends; (-1, -1) if there is none."""
+        self.partition.check_leader(current_leader_epoch)
+        return self.log.epoch_end_offset(epoch)
+
+    def _refuse(self, fault: StorageFault) -> ApiError:
+        text = str(fault)
+        if text != self._fault:
+            # Once per kind of fault: clients retry, and every retry fails alike.
+            self._fault = text
+            log.error("storage fault partition=%s: %s", self.partition.topic_partition, text)
+        return ApiError(Error.KAFKA_STORAGE_ERROR, text)
+
+
+def produce_rules(settings: TopicConfig, *, zstd_allowed: bool = True) -> ProduceRules:
+    codec = settings.compression_type
+    levels = {
+        "gzip": settings.compression_gzip_level,
+        "lz4": settings.compression_lz4_level,
+        "zstd": settings.compression_zstd_level,
+    }
+    level = levels.get(codec)
+    return ProduceRules(
+        max_message_bytes=settings.max_message_bytes,
+        log_append_time=settings.message_timestamp_type == "LogAppendTime",
+        before_max_ms=settings.message_timestamp_before_max_ms,
+        after_max_ms=settings.message_timestamp_after_max_ms,
+        compression="producer" if codec == "producer" else CODECS[codec],
+        level=None if codec == "gzip" and level == -1 else level,
+        keys_required=settings.is_compacted,
+        zstd_allowed=zstd_allowed,
+    )
+
+
+CODECS = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}

@@ -1,0 +1,212 @@
+"""All replicas of this broker: made, changed and removed as the cluster image says.
+
+Owns the map from partition to replica. The image is applied before the controller's reply leaves,
+so a topic that was just created can be written to at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+
+from moldau.config.broker import BrokerConfig
+from moldau.config.topic import TopicConfig
+from moldau.model.clock import Clock
+from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import NO_TOPIC_ID, BrokerId, Offset, TopicId, TopicPartition
+from moldau.replication.fetch_sessions import FetchedPartition
+from moldau.replication.partition import Partition
+from moldau.replication.replica import Replica
+from moldau.replication.waiting import Waiting
+from moldau.storage.faults import StorageFault
+from moldau.storage.log_store import LogStore
+
+log = logging.getLogger("kafka.server.ReplicaManager")
+
+
+class Replicas:
+    def __init__(
+        self,
+        node_id: BrokerId,
+        store: LogStore,
+        waiting: Waiting,
+        clock: Clock,
+        config: BrokerConfig,
+        image: ClusterImage,
+    ) -> None:
+        """`image` may be empty; the first one to hold something is applied like any change."""
+        self.waiting = waiting
+        self._node_id = node_id
+        self._store = store
+        self._clock = clock
+        self._config = config
+        self._image = image
+        self._replicas: dict[tuple[str, int], Replica] = {}
+        self._offline: dict[tuple[str, int], str] = {}
+        """Replicas that should be here but whose log cannot be opened, and why."""
+
+    def __len__(self) -> int:
+        return len(self._replicas)
+
+    def __iter__(self) -> Iterator[Replica]:
+        return iter(self._replicas.values())
+
+    # Finding
+
+    def find(self, topic: str, partition: int) -> Replica:
+        replica = self._replicas.get((topic, partition))
+        if replica is None:
+            raise self._absence(topic, partition)
+        return replica
+
+    def find_fetched(self, wanted: FetchedPartition) -> Replica:
+        """By topic id where the client gives one: the name may belong to a new topic by now."""
+        if wanted.topic_id == NO_TOPIC_ID:
+            return self.find(wanted.topic, wanted.partition)
+        replica = self.find(self.name_of(wanted.topic_id), wanted.partition)
+        if replica.log.topic_id != wanted.topic_id:
+            raise ApiError(
+                Error.INCONSISTENT_TOPIC_ID,
+                f"the log of {replica.partition.topic_partition} is of another topic",
+            )
+        return replica
+
+    def name_of(self, topic_id: TopicId) -> str:
+        name = self._image.topic_names.get(topic_id)
+        if name is None:
+            raise ApiError(Error.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id.hex()}")
+        return name
+
+    def _absence(self, topic: str, partition: int) -> ApiError:
+        """Why a partition is not served here."""
+        fault = self._offline.get((topic, partition))
+        if fault is not None:
+            return ApiError(Error.KAFKA_STORAGE_ERROR, fault)
+        known = self._image.topics.get(topic)
+        if known is None or not 0 <= partition < len(known.partitions):
+            return ApiError(
+                Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{partition}"
+            )
+        return ApiError(
+            Error.NOT_LEADER_OR_FOLLOWER,
+            f"{topic}-{partition} is led by {known.partitions[partition].leader}",
+        )
+
+    def leader_of(self, topic: str, partition: int) -> tuple[BrokerId, int]:
+        """(leader, leader epoch) as far as known here; (-1, -1) if not at all."""
+        replica = self._replicas.get((topic, partition))
+        if replica is not None:
+            return replica.partition.leader, replica.partition.leader_epoch
+        known = self._image.topics.get(topic)
+        if known is None or not 0 <= partition < len(known.partitions):
+            return -1, -1
+        return known.partitions[partition].leader, known.partitions[partition].leader_epoch
+
+    def high_watermarks(self) -> Mapping[TopicPartition, Offset]:
+        """For the checkpoint that a restart begins with."""
+        return {
+            replica.partition.topic_partition: replica.partition.high_watermark
+            for replica in self._replicas.values()
+        }
+
+    def high_watermark(self, topic_partition: TopicPartition) -> Offset | None:
+        replica = self._replicas.get(topic_partition)
+        return None if replica is None else replica.partition.high_watermark
+
+    # Changing
+
+    def apply(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Follow the cluster from one image to the next."""
+        self._image = new
+        for name, topic in old.topics.items():
+            successor = new.topics.get(name)
+            if successor is None or successor.id != topic.id:
+                self._remove_topic(topic)
+        for name, topic in new.topics.items():
+            overrides = new.topic_configs.get(name, {})
+            if topic is not old.topics.get(name):
+                self._place_topic(topic, TopicConfig.of(self._config, overrides))
+            elif overrides != old.topic_configs.get(name, {}):
+                self._configure_topic(topic, TopicConfig.of(self._config, overrides))
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """The broker's own settings have changed, and with them the defaults of every topic."""
+        self._config = config
+        for name, topic in self._image.topics.items():
+            overrides = self._image.topic_configs.get(name, {})
+            self._configure_topic(topic, TopicConfig.of(config, overrides))
+
+    def _configure_topic(self, topic: TopicImage, settings: TopicConfig) -> None:
+        for partition in range(len(topic.partitions)):
+            replica = self._replicas.get((topic.name, partition))
+            if replica is not None:
+                replica.configure(settings)
+
+    def _place_topic(self, topic: TopicImage, settings: TopicConfig) -> None:
+        for partition, image in enumerate(topic.partitions):
+            topic_partition = TopicPartition(topic.name, partition)
+            if self._node_id in image.replicas:
+                self._place(topic_partition, topic.id, image, settings)
+            else:
+                self._remove(topic_partition)
+
+    def _place(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        image: PartitionImage,
+        settings: TopicConfig,
+    ) -> None:
+        replica = self._replicas.get(topic_partition)
+        try:
+            if replica is None:
+                replica = self._open(topic_partition, topic_id, settings)
+            else:
+                replica.configure(settings)
+            if replica.partition.change(image, self._clock.monotonic_ms()):
+                if replica.partition.is_leader:
+                    replica.log.assign_epoch(image.leader_epoch, replica.log.offset_end)
+                self.waiting.disturb(replica)
+        except StorageFault as fault:
+            self._offline[topic_partition] = str(fault)
+            log.error("replica offline partition=%s: %s", topic_partition, fault)
+            return
+        self._offline.pop(topic_partition, None)
+        self._replicas[topic_partition] = replica
+
+    def _open(
+        self, topic_partition: TopicPartition, topic_id: TopicId, settings: TopicConfig
+    ) -> Replica:
+        partition_log = self._store.get(topic_partition)
+        if partition_log is not None and partition_log.topic_id not in (topic_id, NO_TOPIC_ID):
+            # The topic was deleted and made anew while this broker was not looking.
+            log.warning("deleting the log of an earlier topic partition=%s", topic_partition)
+            self._store.delete(topic_partition)
+            partition_log = None
+        if partition_log is None:
+            partition_log = self._store.create(topic_partition, topic_id, settings)
+        partition = Partition(
+            topic_partition,
+            self._node_id,
+            offset_end=partition_log.offset_end,
+            high_watermark=partition_log.log_start_offset,
+            min_insync_replicas=settings.min_insync_replicas,
+        )
+        return Replica(partition, partition_log, settings, self.waiting)
+
+    def _remove_topic(self, topic: TopicImage) -> None:
+        for partition in range(len(topic.partitions)):
+            self._remove(TopicPartition(topic.name, partition))
+
+    def _remove(self, topic_partition: TopicPartition) -> None:
+        self._offline.pop(topic_partition, None)
+        replica = self._replicas.pop(topic_partition, None)
+        if replica is None:
+            return
+        replica.partition.leave()
+        try:
+            self._store.delete(topic_partition)
+        except StorageFault as fault:
+            log.error("log not deleted partition=%s: %s", topic_partition, fault)
+        self.waiting.disturb(replica)
