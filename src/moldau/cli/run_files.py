@@ -71,7 +71,7 @@ def is_broker(pid: int) -> bool:
     """Whether the process lives and, where that can be seen, was started as a broker."""
     try:
         os.kill(pid, 0)
-    except OSError:
+    except (OSError, OverflowError):
         return False
     return not PROCESSES.is_dir() or _is_broker_command(pid)
 
