@@ -1,4 +1,8 @@
-"""Access control lists."""
+"""Access control lists.
+
+Resource types, pattern types, operations and permissions are Kafka's numbers; in a filter null
+names and the number 1 match anything.
+"""
 
 from __future__ import annotations
 

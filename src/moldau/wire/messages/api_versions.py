@@ -1,4 +1,8 @@
-"""What a client asks first: which APIs and versions a broker serves, and its features."""
+"""What a client asks first: which APIs and versions a broker serves, and its features.
+
+A broker that does not know the version asked answers in version 0 with UNSUPPORTED_VERSION and
+its own range, so that the client can ask again (KIP-511).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Brokers and controllers introducing themselves to the active controller."""
+"""Brokers and controllers introducing themselves to the active controller of a quorum.
+
+UnregisterBroker and UpdateFeatures come from tools; an Envelope carries a client's request that a
+broker forwards, with the client's principal.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Settings of topics, brokers and other resources."""
+"""Settings of topics, brokers and other resources.
+
+AlterConfigs replaces all settings of a resource, IncrementalAlterConfigs only those it names.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The consumer group protocol in which the broker assigns partitions (KIP-848)."""
+"""The consumer group protocol in which the broker assigns partitions (KIP-848).
+
+In a heartbeat null means "unchanged since the last one"; so does a null assignment in the answer.
+"""
 
 from __future__ import annotations
 

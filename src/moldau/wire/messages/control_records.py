@@ -1,4 +1,8 @@
-"""Keys and values of control records, and the principal inside an Envelope."""
+"""Keys and values of control records, and the principal inside an Envelope.
+
+The type, the transaction marker and the principal are preceded by their version as an int16; the
+records of the metadata quorum hold it as their first field.
+"""
 
 from __future__ import annotations
 

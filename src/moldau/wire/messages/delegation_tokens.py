@@ -1,4 +1,8 @@
-"""Delegation tokens (KIP-48)."""
+"""Delegation tokens (KIP-48).
+
+Timestamps are milliseconds since the epoch. A maximal lifetime of -1 means the broker's own limit;
+a negative expiry period ends the token at once.
+"""
 
 from __future__ import annotations
 

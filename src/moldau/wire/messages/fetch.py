@@ -1,4 +1,9 @@
-"""Reading record batches, by consumers and by followers."""
+"""Reading record batches, by consumers and by followers.
+
+Topics are named up to version 12 and identified from 13 on. A follower states its id in
+`replica_id` up to version 14 and in the tagged `replica_state` from 15 on; None there is a
+consumer. Encoded, `records` may be regions of a segment file.
+"""
 
 from __future__ import annotations
 

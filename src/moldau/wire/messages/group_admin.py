@@ -1,4 +1,7 @@
-"""Looking at groups from outside, and deleting them."""
+"""Looking at groups from outside, and deleting them.
+
+These go to each group's coordinator; ListGroups goes to every broker.
+"""
 
 from __future__ import annotations
 

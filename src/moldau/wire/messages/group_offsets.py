@@ -1,4 +1,8 @@
-"""Offsets that groups commit."""
+"""Offsets that groups commit.
+
+OffsetFetch asks for one group up to version 7 and for several from 8 on; null topics mean all that
+the group has committed. Topics are identified by id from version 10 on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The classic group protocol: finding the coordinator, joining, syncing, staying, leaving."""
+"""The classic group protocol: finding the coordinator, joining, syncing, staying, leaving.
+
+FindCoordinator asks for one `key` up to version 3 and for several `coordinator_keys` from 4 on.
+Subscriptions and assignments are bytes here; `consumer_protocol.py` says what is in them.
+"""
 
 from __future__ import annotations
 

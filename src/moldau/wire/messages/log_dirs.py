@@ -1,4 +1,7 @@
-"""Which replica lies in which directory, how large it is, and moving it."""
+"""Which replica lies in which directory, how large it is, and moving it.
+
+Null topics in a DescribeLogDirs request mean all of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Brokers, topics and partitions as clients see them."""
+"""Brokers, topics and partitions as clients see them.
+
+In a Metadata request null topics mean all of them; in version 0, which has no null, an empty list
+does. DescribeTopicPartitions answers in pages: its cursor says where the next one starts.
+"""
 
 from __future__ import annotations
 

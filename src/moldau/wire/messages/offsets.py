@@ -1,4 +1,8 @@
-"""Offsets of a partition by time and by leader epoch."""
+"""Offsets of a partition by time and by leader epoch.
+
+Negative timestamps are special: -1 latest, -2 earliest, -3 the largest timestamp, -4 the earliest
+local offset, -5 the latest tiered one, -6 the earliest that is still to be tiered.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Changing who leads and holds partitions."""
+"""Changing who leads and who holds partitions.
+
+In a reassignment null replicas cancel it; null topics mean all partitions.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +118,7 @@ class BrokerState(Struct):
     broker_epoch: int = int64(default=-1)
 
 
-class AlterPartitionRequestPartitionData(Struct):
+class AlterPartitionRequestPartition(Struct):
     partition_index: int = int32()
     leader_epoch: int = int32()
     new_isr: list[int] = array(int32, "0-2")
@@ -124,19 +127,19 @@ class AlterPartitionRequestPartitionData(Struct):
     partition_epoch: int = int32()
 
 
-class AlterPartitionRequestTopicData(Struct):
+class AlterPartitionRequestTopic(Struct):
     topic_id: bytes = uuid("2+")
     topic_name: str = string("0-1")
-    partitions: list[AlterPartitionRequestPartitionData] = array(AlterPartitionRequestPartitionData)
+    partitions: list[AlterPartitionRequestPartition] = array(AlterPartitionRequestPartition)
 
 
 class AlterPartitionRequest(Message, versions="0-3", flexible="0+"):
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)
-    topics: list[AlterPartitionRequestTopicData] = array(AlterPartitionRequestTopicData)
+    topics: list[AlterPartitionRequestTopic] = array(AlterPartitionRequestTopic)
 
 
-class AlterPartitionResponsePartitionData(Struct):
+class AlterPartitionResponsePartition(Struct):
     partition_index: int = int32()
     error_code: int = int16()
     leader_id: int = int32()
@@ -146,18 +149,16 @@ class AlterPartitionResponsePartitionData(Struct):
     partition_epoch: int = int32()
 
 
-class AlterPartitionResponseTopicData(Struct):
+class AlterPartitionResponseTopic(Struct):
     topic_id: bytes = uuid("2+")
     topic_name: str = string("0-1")
-    partitions: list[AlterPartitionResponsePartitionData] = array(
-        AlterPartitionResponsePartitionData
-    )
+    partitions: list[AlterPartitionResponsePartition] = array(AlterPartitionResponsePartition)
 
 
 class AlterPartitionResponse(Message, versions="0-3", flexible="0+"):
     throttle_time_ms: int = int32()
     error_code: int = int16()
-    topics: list[AlterPartitionResponseTopicData] = array(AlterPartitionResponseTopicData)
+    topics: list[AlterPartitionResponseTopic] = array(AlterPartitionResponseTopic)
 
 
 class AssignedPartition(Struct):

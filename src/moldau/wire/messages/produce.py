@@ -1,4 +1,8 @@
-"""Appending record batches."""
+"""Appending record batches.
+
+Topics are named up to version 12 and identified from 13 on. A response tells the new leader
+(`current_leader`, `node_endpoints`) from version 10 on, where the old one has to refuse (KIP-951).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The controllers' metadata quorum (KIP-595)."""
+"""The controllers' metadata quorum of Apache Kafka (KIP-595).
+
+Tools ask DescribeQuorum; the rest travels between controllers only.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from moldau.wire.schema import (
 )
 
 
-class VoteRequestPartitionData(Struct):
+class VoteRequestPartition(Struct):
     partition_index: int = int32()
     replica_epoch: int = int32()
     replica_id: int = int32()
@@ -30,18 +33,18 @@ class VoteRequestPartitionData(Struct):
     pre_vote: bool = boolean("2+")
 
 
-class VoteRequestTopicData(Struct):
+class VoteRequestTopic(Struct):
     topic_name: str = string()
-    partitions: list[VoteRequestPartitionData] = array(VoteRequestPartitionData)
+    partitions: list[VoteRequestPartition] = array(VoteRequestPartition)
 
 
 class VoteRequest(Message, versions="0-2", flexible="0+"):
     cluster_id: str | None = string(nullable="0+")
     voter_id: int = int32("1+", default=-1)
-    topics: list[VoteRequestTopicData] = array(VoteRequestTopicData)
+    topics: list[VoteRequestTopic] = array(VoteRequestTopic)
 
 
-class VoteResponsePartitionData(Struct):
+class VoteResponsePartition(Struct):
     partition_index: int = int32()
     error_code: int = int16()
     leader_id: int = int32()
@@ -49,9 +52,9 @@ class VoteResponsePartitionData(Struct):
     vote_granted: bool = boolean()
 
 
-class VoteResponseTopicData(Struct):
+class VoteResponseTopic(Struct):
     topic_name: str = string()
-    partitions: list[VoteResponsePartitionData] = array(VoteResponsePartitionData)
+    partitions: list[VoteResponsePartition] = array(VoteResponsePartition)
 
 
 class NodeEndpoint(Struct):
@@ -62,22 +65,20 @@ class NodeEndpoint(Struct):
 
 class VoteResponse(Message, versions="0-2", flexible="0+"):
     error_code: int = int16()
-    topics: list[VoteResponseTopicData] = array(VoteResponseTopicData)
+    topics: list[VoteResponseTopic] = array(VoteResponseTopic)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "1+", tag=0)
 
 
-class BeginQuorumEpochRequestPartitionData(Struct):
+class BeginQuorumEpochRequestPartition(Struct):
     partition_index: int = int32()
     voter_directory_id: bytes = uuid("1+")
     leader_id: int = int32()
     leader_epoch: int = int32()
 
 
-class BeginQuorumEpochRequestTopicData(Struct):
+class BeginQuorumEpochRequestTopic(Struct):
     topic_name: str = string()
-    partitions: list[BeginQuorumEpochRequestPartitionData] = array(
-        BeginQuorumEpochRequestPartitionData
-    )
+    partitions: list[BeginQuorumEpochRequestPartition] = array(BeginQuorumEpochRequestPartition)
 
 
 class LeaderEndpoint(Struct):
@@ -89,27 +90,25 @@ class LeaderEndpoint(Struct):
 class BeginQuorumEpochRequest(Message, versions="0-1", flexible="1+"):
     cluster_id: str | None = string(nullable="0+")
     voter_id: int = int32("1+", default=-1)
-    topics: list[BeginQuorumEpochRequestTopicData] = array(BeginQuorumEpochRequestTopicData)
+    topics: list[BeginQuorumEpochRequestTopic] = array(BeginQuorumEpochRequestTopic)
     leader_endpoints: list[LeaderEndpoint] = array(LeaderEndpoint, "1+")
 
 
-class BeginQuorumEpochResponsePartitionData(Struct):
+class BeginQuorumEpochResponsePartition(Struct):
     partition_index: int = int32()
     error_code: int = int16()
     leader_id: int = int32()
     leader_epoch: int = int32()
 
 
-class BeginQuorumEpochResponseTopicData(Struct):
+class BeginQuorumEpochResponseTopic(Struct):
     topic_name: str = string()
-    partitions: list[BeginQuorumEpochResponsePartitionData] = array(
-        BeginQuorumEpochResponsePartitionData
-    )
+    partitions: list[BeginQuorumEpochResponsePartition] = array(BeginQuorumEpochResponsePartition)
 
 
 class BeginQuorumEpochResponse(Message, versions="0-1", flexible="1+"):
     error_code: int = int16()
-    topics: list[BeginQuorumEpochResponseTopicData] = array(BeginQuorumEpochResponseTopicData)
+    topics: list[BeginQuorumEpochResponseTopic] = array(BeginQuorumEpochResponseTopic)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "1+", tag=0)
 
 
@@ -118,7 +117,7 @@ class ReplicaInfo(Struct):
     candidate_directory_id: bytes = uuid()
 
 
-class EndQuorumEpochRequestPartitionData(Struct):
+class EndQuorumEpochRequestPartition(Struct):
     partition_index: int = int32()
     leader_id: int = int32()
     leader_epoch: int = int32()
@@ -126,48 +125,46 @@ class EndQuorumEpochRequestPartitionData(Struct):
     preferred_candidates: list[ReplicaInfo] = array(ReplicaInfo, "1+")
 
 
-class EndQuorumEpochRequestTopicData(Struct):
+class EndQuorumEpochRequestTopic(Struct):
     topic_name: str = string()
-    partitions: list[EndQuorumEpochRequestPartitionData] = array(EndQuorumEpochRequestPartitionData)
+    partitions: list[EndQuorumEpochRequestPartition] = array(EndQuorumEpochRequestPartition)
 
 
 class EndQuorumEpochRequest(Message, versions="0-1", flexible="1+"):
     cluster_id: str | None = string(nullable="0+")
-    topics: list[EndQuorumEpochRequestTopicData] = array(EndQuorumEpochRequestTopicData)
+    topics: list[EndQuorumEpochRequestTopic] = array(EndQuorumEpochRequestTopic)
     leader_endpoints: list[LeaderEndpoint] = array(LeaderEndpoint, "1+")
 
 
-class EndQuorumEpochResponsePartitionData(Struct):
+class EndQuorumEpochResponsePartition(Struct):
     partition_index: int = int32()
     error_code: int = int16()
     leader_id: int = int32()
     leader_epoch: int = int32()
 
 
-class EndQuorumEpochResponseTopicData(Struct):
+class EndQuorumEpochResponseTopic(Struct):
     topic_name: str = string()
-    partitions: list[EndQuorumEpochResponsePartitionData] = array(
-        EndQuorumEpochResponsePartitionData
-    )
+    partitions: list[EndQuorumEpochResponsePartition] = array(EndQuorumEpochResponsePartition)
 
 
 class EndQuorumEpochResponse(Message, versions="0-1", flexible="1+"):
     error_code: int = int16()
-    topics: list[EndQuorumEpochResponseTopicData] = array(EndQuorumEpochResponseTopicData)
+    topics: list[EndQuorumEpochResponseTopic] = array(EndQuorumEpochResponseTopic)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "1+", tag=0)
 
 
-class DescribeQuorumRequestPartitionData(Struct):
+class DescribeQuorumRequestPartition(Struct):
     partition_index: int = int32()
 
 
-class DescribeQuorumRequestTopicData(Struct):
+class DescribeQuorumRequestTopic(Struct):
     topic_name: str = string()
-    partitions: list[DescribeQuorumRequestPartitionData] = array(DescribeQuorumRequestPartitionData)
+    partitions: list[DescribeQuorumRequestPartition] = array(DescribeQuorumRequestPartition)
 
 
 class DescribeQuorumRequest(Message, versions="0-2", flexible="0+"):
-    topics: list[DescribeQuorumRequestTopicData] = array(DescribeQuorumRequestTopicData)
+    topics: list[DescribeQuorumRequestTopic] = array(DescribeQuorumRequestTopic)
 
 
 class ReplicaState(Struct):
@@ -178,7 +175,7 @@ class ReplicaState(Struct):
     last_caught_up_timestamp: int = int64("1+", default=-1)
 
 
-class DescribeQuorumResponsePartitionData(Struct):
+class DescribeQuorumResponsePartition(Struct):
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string("2+", nullable="2+")
@@ -189,11 +186,9 @@ class DescribeQuorumResponsePartitionData(Struct):
     observers: list[ReplicaState] = array(ReplicaState)
 
 
-class DescribeQuorumResponseTopicData(Struct):
+class DescribeQuorumResponseTopic(Struct):
     topic_name: str = string()
-    partitions: list[DescribeQuorumResponsePartitionData] = array(
-        DescribeQuorumResponsePartitionData
-    )
+    partitions: list[DescribeQuorumResponsePartition] = array(DescribeQuorumResponsePartition)
 
 
 class Listener(Struct):
@@ -210,7 +205,7 @@ class Node(Struct):
 class DescribeQuorumResponse(Message, versions="0-2", flexible="0+"):
     error_code: int = int16()
     error_message: str | None = string("2+", nullable="2+")
-    topics: list[DescribeQuorumResponseTopicData] = array(DescribeQuorumResponseTopicData)
+    topics: list[DescribeQuorumResponseTopic] = array(DescribeQuorumResponseTopic)
     nodes: list[Node] = array(Node, "2+")
 
 
@@ -219,7 +214,7 @@ class SnapshotId(Struct):
     epoch: int = int32()
 
 
-class FetchSnapshotRequestPartitionSnapshot(Struct):
+class FetchSnapshotRequestPartition(Struct):
     partition: int = int32()
     current_leader_epoch: int = int32()
     snapshot_id: SnapshotId = struct(SnapshotId)
@@ -227,17 +222,15 @@ class FetchSnapshotRequestPartitionSnapshot(Struct):
     replica_directory_id: bytes = uuid("1+", tag=0)
 
 
-class FetchSnapshotRequestTopicSnapshot(Struct):
+class FetchSnapshotRequestTopic(Struct):
     name: str = string()
-    partitions: list[FetchSnapshotRequestPartitionSnapshot] = array(
-        FetchSnapshotRequestPartitionSnapshot
-    )
+    partitions: list[FetchSnapshotRequestPartition] = array(FetchSnapshotRequestPartition)
 
 
 class FetchSnapshotRequest(Message, versions="0-1", flexible="0+"):
     replica_id: int = int32(default=-1)
     max_bytes: int = int32(default=INT32_MAX)
-    topics: list[FetchSnapshotRequestTopicSnapshot] = array(FetchSnapshotRequestTopicSnapshot)
+    topics: list[FetchSnapshotRequestTopic] = array(FetchSnapshotRequestTopic)
     cluster_id: str | None = string(nullable="0+", tag=0)
 
 
@@ -246,7 +239,7 @@ class LeaderIdAndEpoch(Struct):
     leader_epoch: int = int32()
 
 
-class FetchSnapshotResponsePartitionSnapshot(Struct):
+class FetchSnapshotResponsePartition(Struct):
     index: int = int32()
     error_code: int = int16()
     snapshot_id: SnapshotId = struct(SnapshotId)
@@ -256,15 +249,13 @@ class FetchSnapshotResponsePartitionSnapshot(Struct):
     current_leader: LeaderIdAndEpoch | None = struct(LeaderIdAndEpoch, tag=0)
 
 
-class FetchSnapshotResponseTopicSnapshot(Struct):
+class FetchSnapshotResponseTopic(Struct):
     name: str = string()
-    partitions: list[FetchSnapshotResponsePartitionSnapshot] = array(
-        FetchSnapshotResponsePartitionSnapshot
-    )
+    partitions: list[FetchSnapshotResponsePartition] = array(FetchSnapshotResponsePartition)
 
 
 class FetchSnapshotResponse(Message, versions="0-1", flexible="0+"):
     throttle_time_ms: int = int32()
     error_code: int = int16()
-    topics: list[FetchSnapshotResponseTopicSnapshot] = array(FetchSnapshotResponseTopicSnapshot)
+    topics: list[FetchSnapshotResponseTopic] = array(FetchSnapshotResponseTopic)
     node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "1+", tag=0)

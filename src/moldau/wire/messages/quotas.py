@@ -1,4 +1,7 @@
-"""Quotas of clients and users."""
+"""Quotas of clients and users (KIP-546).
+
+A null `entity_name` is the default entity of its type.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class ValueData(Struct):
     value: float = float64()
 
 
-class DescribeClientQuotasResponseEntryData(Struct):
+class DescribeClientQuotasResponseEntry(Struct):
     entity: list[EntityData] = array(EntityData)
     values: list[ValueData] = array(ValueData)
 
@@ -45,8 +48,8 @@ class DescribeClientQuotasResponse(Message, versions="0-1", flexible="1+"):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
-    entries: list[DescribeClientQuotasResponseEntryData] | None = array(
-        DescribeClientQuotasResponseEntryData, nullable="0+"
+    entries: list[DescribeClientQuotasResponseEntry] | None = array(
+        DescribeClientQuotasResponseEntry, nullable="0+"
     )
 
 
@@ -56,17 +59,17 @@ class OpData(Struct):
     remove: bool = boolean()
 
 
-class AlterClientQuotasRequestEntryData(Struct):
+class AlterClientQuotasRequestEntry(Struct):
     entity: list[EntityData] = array(EntityData)
     ops: list[OpData] = array(OpData)
 
 
 class AlterClientQuotasRequest(Message, versions="0-1", flexible="1+"):
-    entries: list[AlterClientQuotasRequestEntryData] = array(AlterClientQuotasRequestEntryData)
+    entries: list[AlterClientQuotasRequestEntry] = array(AlterClientQuotasRequestEntry)
     validate_only: bool = boolean()
 
 
-class AlterClientQuotasResponseEntryData(Struct):
+class AlterClientQuotasResponseEntry(Struct):
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
     entity: list[EntityData] = array(EntityData)
@@ -74,4 +77,4 @@ class AlterClientQuotasResponseEntryData(Struct):
 
 class AlterClientQuotasResponse(Message, versions="0-1", flexible="1+"):
     throttle_time_ms: int = int32()
-    entries: list[AlterClientQuotasResponseEntryData] = array(AlterClientQuotasResponseEntryData)
+    entries: list[AlterClientQuotasResponseEntry] = array(AlterClientQuotasResponseEntry)

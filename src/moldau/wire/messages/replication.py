@@ -1,4 +1,8 @@
-"""What a ZooKeeper-era controller tells brokers, and what a broker that stops tells it."""
+"""What a ZooKeeper-era controller tells brokers, and what a broker that stops tells it.
+
+Apache Kafka dropped these with version 4.0; brokers of a Moldau cluster speak them. Every request
+carries the controller's epoch, so that brokers can refuse a controller that was replaced.
+"""
 
 from __future__ import annotations
 

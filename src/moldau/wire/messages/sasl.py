@@ -1,4 +1,7 @@
-"""Authentication inside the protocol."""
+"""Authentication inside the protocol.
+
+SaslHandshake never became flexible: it is exchanged before either side knows the other.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SCRAM credentials of users."""
+"""SCRAM credentials of users (KIP-554).
+
+The client salts and hashes; a password never travels.
+"""
 
 from __future__ import annotations
 

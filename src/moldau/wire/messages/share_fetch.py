@@ -1,4 +1,7 @@
-"""Share groups: acquiring records and acknowledging them (KIP-932)."""
+"""Share groups: acquiring records and acknowledging them (KIP-932).
+
+Acknowledgements may ride on the next fetch or travel by themselves.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ class AcquiredRecords(Struct):
     delivery_count: int = int16()
 
 
-class ShareFetchResponsePartitionData(Struct):
+class ShareFetchResponsePartition(Struct):
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -79,7 +82,7 @@ class ShareFetchResponsePartitionData(Struct):
 
 class ShareFetchableTopicResponse(Struct):
     topic_id: bytes = uuid()
-    partitions: list[ShareFetchResponsePartitionData] = array(ShareFetchResponsePartitionData)
+    partitions: list[ShareFetchResponsePartition] = array(ShareFetchResponsePartition)
 
 
 class NodeEndpoint(Struct):
@@ -116,7 +119,7 @@ class ShareAcknowledgeRequest(Message, versions="1-2", flexible="0+"):
     topics: list[AcknowledgeTopic] = array(AcknowledgeTopic)
 
 
-class ShareAcknowledgeResponsePartitionData(Struct):
+class ShareAcknowledgeResponsePartition(Struct):
     partition_index: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -125,9 +128,7 @@ class ShareAcknowledgeResponsePartitionData(Struct):
 
 class ShareAcknowledgeTopicResponse(Struct):
     topic_id: bytes = uuid()
-    partitions: list[ShareAcknowledgeResponsePartitionData] = array(
-        ShareAcknowledgeResponsePartitionData
-    )
+    partitions: list[ShareAcknowledgeResponsePartition] = array(ShareAcknowledgeResponsePartition)
 
 
 class ShareAcknowledgeResponse(Message, versions="1-2", flexible="0+"):

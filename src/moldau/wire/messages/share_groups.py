@@ -1,4 +1,7 @@
-"""Share groups: membership and their start offsets (KIP-932)."""
+"""Share groups: membership and their start offsets (KIP-932).
+
+As in consumer groups, null in a heartbeat means "unchanged since the last one".
+"""
 
 from __future__ import annotations
 

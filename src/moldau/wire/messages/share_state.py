@@ -1,4 +1,7 @@
-"""Share groups: the state that their coordinator keeps for the partition leaders (KIP-932)."""
+"""Share groups: the state that their coordinator keeps for the partition leaders (KIP-932).
+
+Only brokers send these.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from moldau.wire.schema import (
 )
 
 
-class InitializeShareGroupStateRequestPartitionData(Struct):
+class InitializeShareGroupStateRequestPartition(Struct):
     partition: int = int32()
     state_epoch: int = int32()
     start_offset: int = int64()
@@ -23,8 +26,8 @@ class InitializeShareGroupStateRequestPartitionData(Struct):
 
 class InitializeStateData(Struct):
     topic_id: bytes = uuid()
-    partitions: list[InitializeShareGroupStateRequestPartitionData] = array(
-        InitializeShareGroupStateRequestPartitionData
+    partitions: list[InitializeShareGroupStateRequestPartition] = array(
+        InitializeShareGroupStateRequestPartition
     )
 
 
@@ -33,7 +36,7 @@ class InitializeShareGroupStateRequest(Message, versions="0", flexible="0+"):
     topics: list[InitializeStateData] = array(InitializeStateData)
 
 
-class InitializeShareGroupStateResponsePartitionResult(Struct):
+class InitializeShareGroupStateResponsePartition(Struct):
     partition: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -41,8 +44,8 @@ class InitializeShareGroupStateResponsePartitionResult(Struct):
 
 class InitializeStateResult(Struct):
     topic_id: bytes = uuid()
-    partitions: list[InitializeShareGroupStateResponsePartitionResult] = array(
-        InitializeShareGroupStateResponsePartitionResult
+    partitions: list[InitializeShareGroupStateResponsePartition] = array(
+        InitializeShareGroupStateResponsePartition
     )
 
 
@@ -50,15 +53,15 @@ class InitializeShareGroupStateResponse(Message, versions="0", flexible="0+"):
     results: list[InitializeStateResult] = array(InitializeStateResult)
 
 
-class ReadShareGroupStateRequestPartitionData(Struct):
+class ReadShareGroupStateRequestPartition(Struct):
     partition: int = int32()
     leader_epoch: int = int32()
 
 
 class ReadStateData(Struct):
     topic_id: bytes = uuid()
-    partitions: list[ReadShareGroupStateRequestPartitionData] = array(
-        ReadShareGroupStateRequestPartitionData
+    partitions: list[ReadShareGroupStateRequestPartition] = array(
+        ReadShareGroupStateRequestPartition
     )
 
 
@@ -74,7 +77,7 @@ class StateBatch(Struct):
     delivery_count: int = int16()
 
 
-class ReadShareGroupStateResponsePartitionResult(Struct):
+class ReadShareGroupStateResponsePartition(Struct):
     partition: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -85,8 +88,8 @@ class ReadShareGroupStateResponsePartitionResult(Struct):
 
 class ReadStateResult(Struct):
     topic_id: bytes = uuid()
-    partitions: list[ReadShareGroupStateResponsePartitionResult] = array(
-        ReadShareGroupStateResponsePartitionResult
+    partitions: list[ReadShareGroupStateResponsePartition] = array(
+        ReadShareGroupStateResponsePartition
     )
 
 
@@ -94,7 +97,7 @@ class ReadShareGroupStateResponse(Message, versions="0", flexible="0+"):
     results: list[ReadStateResult] = array(ReadStateResult)
 
 
-class WriteShareGroupStateRequestPartitionData(Struct):
+class WriteShareGroupStateRequestPartition(Struct):
     partition: int = int32()
     state_epoch: int = int32()
     leader_epoch: int = int32()
@@ -105,8 +108,8 @@ class WriteShareGroupStateRequestPartitionData(Struct):
 
 class WriteStateData(Struct):
     topic_id: bytes = uuid()
-    partitions: list[WriteShareGroupStateRequestPartitionData] = array(
-        WriteShareGroupStateRequestPartitionData
+    partitions: list[WriteShareGroupStateRequestPartition] = array(
+        WriteShareGroupStateRequestPartition
     )
 
 
@@ -115,7 +118,7 @@ class WriteShareGroupStateRequest(Message, versions="0-1", flexible="0+"):
     topics: list[WriteStateData] = array(WriteStateData)
 
 
-class WriteShareGroupStateResponsePartitionResult(Struct):
+class WriteShareGroupStateResponsePartition(Struct):
     partition: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -123,8 +126,8 @@ class WriteShareGroupStateResponsePartitionResult(Struct):
 
 class WriteStateResult(Struct):
     topic_id: bytes = uuid()
-    partitions: list[WriteShareGroupStateResponsePartitionResult] = array(
-        WriteShareGroupStateResponsePartitionResult
+    partitions: list[WriteShareGroupStateResponsePartition] = array(
+        WriteShareGroupStateResponsePartition
     )
 
 
@@ -132,14 +135,14 @@ class WriteShareGroupStateResponse(Message, versions="0-1", flexible="0+"):
     results: list[WriteStateResult] = array(WriteStateResult)
 
 
-class DeleteShareGroupStateRequestPartitionData(Struct):
+class DeleteShareGroupStateRequestPartition(Struct):
     partition: int = int32()
 
 
 class DeleteStateData(Struct):
     topic_id: bytes = uuid()
-    partitions: list[DeleteShareGroupStateRequestPartitionData] = array(
-        DeleteShareGroupStateRequestPartitionData
+    partitions: list[DeleteShareGroupStateRequestPartition] = array(
+        DeleteShareGroupStateRequestPartition
     )
 
 
@@ -148,7 +151,7 @@ class DeleteShareGroupStateRequest(Message, versions="0", flexible="0+"):
     topics: list[DeleteStateData] = array(DeleteStateData)
 
 
-class DeleteShareGroupStateResponsePartitionResult(Struct):
+class DeleteShareGroupStateResponsePartition(Struct):
     partition: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -156,8 +159,8 @@ class DeleteShareGroupStateResponsePartitionResult(Struct):
 
 class DeleteStateResult(Struct):
     topic_id: bytes = uuid()
-    partitions: list[DeleteShareGroupStateResponsePartitionResult] = array(
-        DeleteShareGroupStateResponsePartitionResult
+    partitions: list[DeleteShareGroupStateResponsePartition] = array(
+        DeleteShareGroupStateResponsePartition
     )
 
 
@@ -165,15 +168,15 @@ class DeleteShareGroupStateResponse(Message, versions="0", flexible="0+"):
     results: list[DeleteStateResult] = array(DeleteStateResult)
 
 
-class ReadShareGroupStateSummaryRequestPartitionData(Struct):
+class ReadShareGroupStateSummaryRequestPartition(Struct):
     partition: int = int32()
     leader_epoch: int = int32()
 
 
 class ReadStateSummaryData(Struct):
     topic_id: bytes = uuid()
-    partitions: list[ReadShareGroupStateSummaryRequestPartitionData] = array(
-        ReadShareGroupStateSummaryRequestPartitionData
+    partitions: list[ReadShareGroupStateSummaryRequestPartition] = array(
+        ReadShareGroupStateSummaryRequestPartition
     )
 
 
@@ -182,7 +185,7 @@ class ReadShareGroupStateSummaryRequest(Message, versions="0-1", flexible="0+"):
     topics: list[ReadStateSummaryData] = array(ReadStateSummaryData)
 
 
-class ReadShareGroupStateSummaryResponsePartitionResult(Struct):
+class ReadShareGroupStateSummaryResponsePartition(Struct):
     partition: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+")
@@ -194,8 +197,8 @@ class ReadShareGroupStateSummaryResponsePartitionResult(Struct):
 
 class ReadStateSummaryResult(Struct):
     topic_id: bytes = uuid()
-    partitions: list[ReadShareGroupStateSummaryResponsePartitionResult] = array(
-        ReadShareGroupStateSummaryResponsePartitionResult
+    partitions: list[ReadShareGroupStateSummaryResponsePartition] = array(
+        ReadShareGroupStateSummaryResponsePartition
     )
 
 

@@ -1,4 +1,7 @@
-"""Groups of stream-processing applications (KIP-1071)."""
+"""Groups of stream-processing applications (KIP-1071).
+
+In a heartbeat null means "unchanged since the last one".
+"""
 
 from __future__ import annotations
 

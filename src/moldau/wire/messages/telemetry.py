@@ -1,4 +1,7 @@
-"""Metrics that clients push to brokers (KIP-714)."""
+"""Metrics that clients push to brokers (KIP-714).
+
+`metrics` is an OTLP payload, compressed as the request says.
+"""
 
 from __future__ import annotations
 

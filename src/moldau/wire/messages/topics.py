@@ -1,4 +1,7 @@
-"""Creating, growing, trimming and deleting topics."""
+"""Creating, growing, trimming and deleting topics.
+
+DeleteTopics lists names up to version 5, and names or ids from 6 on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Looking at producers and transactions from outside."""
+"""Looking at producers and transactions from outside.
+
+The partition leader knows producers, the coordinator knows transactions.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What transactional producers say to their coordinator, and it to the partition leaders."""
+"""What transactional producers say to their coordinator, and it to the partition leaders.
+
+From version 4 on, AddPartitionsToTxn speaks for several producers at once, which only brokers do;
+clients use the versions before, whose fields say so in their names.
+"""
 
 from __future__ import annotations
 

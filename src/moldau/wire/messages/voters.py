@@ -1,4 +1,7 @@
-"""Changing the voters of the metadata quorum (KIP-853)."""
+"""Changing the voters of the metadata quorum (KIP-853).
+
+Declared for completeness of the protocol: a Moldau cluster has no such quorum.
+"""
 
 from __future__ import annotations
 
