@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct as _struct
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast, dataclass_transform, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
 
 from moldau.wire.primitives import Buffer, DecodeError, EncodeError
 
@@ -91,12 +91,6 @@ class Field:
 
     def is_tagged_in(self, version: int) -> bool:
         return self.tag is not None and version in self.tagged
-
-    def new_default(self) -> Any:
-        """Lists and structs are made afresh, so that no two messages share one."""
-        if self.default is MISSING:
-            return [] if self.is_array else cast(type[Struct], self.kind)()
-        return self.default
 
 
 class Kind(Generic[T]):
