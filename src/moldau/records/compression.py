@@ -49,7 +49,7 @@ _ZSTD_BLOCK_BYTES_MAX = 128 * 1024
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED = 0, 1, 2
 
 _SKIPPABLE_MAGIC, _SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0
-"""zstd and lz4 share this kind of frame; it holds no output."""
+"""A zstd frame for other purposes, without output."""
 
 _U32 = struct.Struct("<I")
 _I32_BIG = struct.Struct(">i")
@@ -87,14 +87,18 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
         if codec == Codec.ZSTD:
             bound = _zstd_bytes_max(data, limit_bytes)
             return _decompress_frames(cramjam.zstd, data, bound, limit_bytes)
-    except (cramjam.DecompressionError, zlib.error, struct.error, IndexError) as error:
-        name = Codec(codec).name.lower()
-        raise ApiError(
-            Error.CORRUPT_MESSAGE, f"the records do not decompress as {name}: {error}"
-        ) from None
+    except (struct.error, IndexError):
+        raise _corrupt(codec, "the stream ends early") from None
+    except (cramjam.DecompressionError, zlib.error) as error:
+        raise _corrupt(codec, str(error)) from None
     raise ApiError(
         Error.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec {codec} is unknown; known: 0 to 4"
     )
+
+
+def _corrupt(codec: int, reason: str) -> ApiError:
+    name = Codec(codec).name.lower()
+    return ApiError(Error.CORRUPT_MESSAGE, f"the records do not decompress as {name}: {reason}")
 
 
 def _too_large(limit_bytes: int) -> ApiError:
@@ -173,26 +177,27 @@ def _decompress_snappy(data: memoryview, limit_bytes: int) -> Buffer:
 
 
 def _lz4_bytes_max(data: Buffer, limit_bytes: int) -> int:
-    """No more than this comes out of the frames; stops counting past the limit."""
-    position, total = 0, 0
-    while position < len(data) and total <= limit_bytes:
-        (magic,) = _U32.unpack_from(data, position)
-        if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
-            position += 8 + _U32.unpack_from(data, position + 4)[0]
-            continue
-        flags, descriptor = data[position + 4], data[position + 5]
-        if magic != _LZ4_MAGIC:
-            raise cramjam.DecompressionError("no lz4 frame")
-        if not flags & _LZ4_INDEPENDENT:
-            # Java's reader cannot read these, so they must not get into a log (KIP-57).
-            raise cramjam.DecompressionError("lz4 blocks must be independent of one another")
-        block_bytes_max = 1 << (8 + 2 * (descriptor >> 4 & 7))
-        block_tail = 4 if flags & _LZ4_BLOCK_SUM else 0
-        position += 7 + (8 if flags & _LZ4_SIZE else 0) + (4 if flags & _LZ4_DICTIONARY else 0)
-        while (size := _U32.unpack_from(data, position)[0]) and total <= limit_bytes:
-            total += block_bytes_max
-            position += 4 + (size & ~_LZ4_STORED) + block_tail
-        position += 8 if flags & _LZ4_SUM else 4
+    """No more than this comes out of the frame; stops counting past the limit.
+
+    Java's reader takes one frame of independent blocks (KIP-57). Anything else must not get into
+    a log, or its consumers would be stuck there.
+    """
+    flags, descriptor = data[4], data[5]
+    if _U32.unpack_from(data)[0] != _LZ4_MAGIC:
+        raise cramjam.DecompressionError("there is no frame")
+    if not flags & _LZ4_INDEPENDENT:
+        raise cramjam.DecompressionError("blocks must be independent of one another")
+    block_bytes_max = 1 << (8 + 2 * (descriptor >> 4 & 7))
+    block_tail = 4 if flags & _LZ4_BLOCK_SUM else 0
+    position = 7 + (8 if flags & _LZ4_SIZE else 0) + (4 if flags & _LZ4_DICTIONARY else 0)
+    total = 0
+    while size := _U32.unpack_from(data, position)[0]:
+        total += block_bytes_max
+        if total > limit_bytes:
+            return total
+        position += 4 + (size & ~_LZ4_STORED) + block_tail
+    if position + (8 if flags & _LZ4_SUM else 4) != len(data):
+        raise cramjam.DecompressionError("there must be one whole frame")
     return total
 
 
@@ -208,7 +213,7 @@ def _zstd_bytes_max(data: Buffer, limit_bytes: int) -> int:
             position += 8 + _U32.unpack_from(data, position + 4)[0]
             continue
         if magic != _ZSTD_MAGIC:
-            raise cramjam.DecompressionError("no zstd frame")
+            raise cramjam.DecompressionError("there is no frame")
         flags = data[position + 4]
         position += 5 + _zstd_descriptor_bytes(flags)
         is_last = 0
