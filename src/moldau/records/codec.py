@@ -7,7 +7,7 @@ broker's own validation accepts; what is broken is refused as CORRUPT_MESSAGE.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -81,11 +81,11 @@ def encode_batch(
     rows = list(records)
     base_timestamp = rows[0].timestamp if rows else NO_TIMESTAMP
     max_timestamp = max((row.timestamp for row in rows), default=NO_TIMESTAMP)
-    body = bytearray()
-    offset_delta = -1
-    for index, row in enumerate(rows):
-        offset_delta = row.offset - base_offset if keep_offsets else index
-        _append_record(body, row, row.timestamp - base_timestamp, offset_delta)
+    if keep_offsets:
+        offset_deltas: Sequence[int] = [row.offset - base_offset for row in rows]
+    else:
+        offset_deltas = range(len(rows))
+    body = kernel.write_records(rows, base_timestamp, offset_deltas)
     payload = compress(codec, body, level)
     attributes = int(codec)
     if transactional:
@@ -102,7 +102,7 @@ def encode_batch(
         magic=MAGIC_V2,
         crc=0,
         attributes=attributes,
-        last_offset_delta=max(offset_delta, 0),
+        last_offset_delta=offset_deltas[-1] if rows else 0,
         base_timestamp=base_timestamp,
         max_timestamp=max_timestamp,
         producer_id=producer_id,
@@ -214,33 +214,3 @@ def _corrupt(header: BatchHeader, reason: str) -> ApiError:
     return ApiError(
         Error.CORRUPT_MESSAGE, f"the batch at offset {header.base_offset} is corrupt: {reason}"
     )
-
-
-def _append_record(out: bytearray, row: Record, timestamp_delta: int, offset_delta: int) -> None:
-    body = bytearray(1)
-    _append_varint(body, timestamp_delta)
-    _append_varint(body, offset_delta)
-    _append_bytes(body, row.key)
-    _append_bytes(body, row.value)
-    _append_varint(body, len(row.headers))
-    for key, value in row.headers:
-        _append_bytes(body, key.encode("utf-8", "surrogateescape"))
-        _append_bytes(body, value)
-    _append_varint(out, len(body))
-    out += body
-
-
-def _append_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        out.append(1)
-    else:
-        _append_varint(out, len(value))
-        out += value
-
-
-def _append_varint(out: bytearray, value: int) -> None:
-    value = (value << 1) ^ (value >> 63)
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)

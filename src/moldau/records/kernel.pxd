@@ -47,6 +47,14 @@ cpdef tuple read_records(
 cdef tuple _read_headers(
     const unsigned char[::1] buffer, bytes body, Py_ssize_t position, Py_ssize_t end)
 
+@cython.locals(out=bytearray, record=bytearray)
+cpdef bytearray write_records(object rows, object base_timestamp, object offset_deltas)
+
+cdef int _append_bytes(bytearray out, bytes value) except -1
+
+@cython.locals(zigzag=cython.ulonglong)
+cdef int _append_varint(bytearray out, long long value) except -1
+
 @cython.locals(rows=list, size=cython.longlong, base_offset=cython.longlong)
 cpdef list scan_batches(const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end)
 

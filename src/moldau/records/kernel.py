@@ -7,6 +7,8 @@ the bytes say. Nothing is raised for bad bytes: the answer says what is wrong an
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from moldau.records.batch import Buffer
 from moldau.records.checksum import crc32c
 
@@ -212,6 +214,45 @@ def _read_headers(buffer: Buffer, body: bytes, position: int, end: int) -> Heade
             headers.append((key, None))
         count -= 1
     return tuple(headers)
+
+
+def write_records(
+    rows: Sequence[Row], base_timestamp: int, offset_deltas: Iterable[int]
+) -> bytearray:
+    """The body of a batch; the rows' own offsets do not count, `offset_deltas` do."""
+    out = bytearray()
+    record = bytearray()
+    for row, offset_delta in zip(rows, offset_deltas, strict=True):
+        _, timestamp, key, value, headers = row
+        record.clear()
+        record.append(0)
+        _append_varint(record, timestamp - base_timestamp)
+        _append_varint(record, offset_delta)
+        _append_bytes(record, key)
+        _append_bytes(record, value)
+        _append_varint(record, len(headers))
+        for header_key, header_value in headers:
+            _append_bytes(record, header_key.encode("utf-8", "surrogateescape"))
+            _append_bytes(record, header_value)
+        _append_varint(out, len(record))
+        out += record
+    return out
+
+
+def _append_bytes(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        out.append(1)
+    else:
+        _append_varint(out, len(value))
+        out += value
+
+
+def _append_varint(out: bytearray, value: int) -> None:
+    zigzag = (value << 1) ^ (value >> 63)
+    while zigzag > 0x7F:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
 
 
 def scan_batches(buffer: Buffer, position: int, end: int) -> list[BatchRow]:

@@ -154,6 +154,20 @@ def test_timestamp_deltas_have_the_whole_range_of_64_bits(kernel: ModuleType, de
     assert rows[1][1] == 5 + delta
 
 
+def test_rows_are_written_and_read_back(kernel: ModuleType) -> None:
+    rows = [
+        (7, 100, b"key", None, ()),
+        (8, 2**62, None, b"v" * 5000, (("é", b"x"), ("", None))),
+        (9, -1, b"", b"", ()),
+        (10, 100 - 2**63, b"", b"", ()),
+    ]
+    body = kernel.write_records(rows, 100, [0, 1, 2, 3])
+    assert bytes(body) == PLAIN.write_records(rows, 100, [0, 1, 2, 3])
+    assert kernel.read_records(body, bytes(body), 7, 100, 4) == (rows, -1)
+    with pytest.raises(ValueError, match="shorter"):
+        kernel.write_records(rows, 100, [0, 1])
+
+
 def batches() -> tuple[bytes, list[int]]:
     made = [
         encode_batch([Record(timestamp=10 * i + k) for k in range(3)], base_offset=3 * i)
