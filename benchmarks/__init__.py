@@ -1,0 +1,1 @@
+"""Moldau beside Apache Kafka on one machine: `python -m benchmarks` prints ratios."""

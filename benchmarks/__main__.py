@@ -1,0 +1,84 @@
+"""`python -m benchmarks`: both brokers in turn, several rounds, one table.
+
+Needs Linux, Java and Maven (for Apache Kafka, fetched once). Exits with 0 whether or not targets
+are met: a benchmark tells, it does not judge. A round that fails ends the run with its error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.brokers import PEERS, machine, versions
+from benchmarks.measures import FULL, GROUPS, QUICK, Scale, Values, take
+from benchmarks.report import page, report
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one short round")
+    parser.add_argument("--rounds", type=int, help="alternations (default 5, with --quick 1)")
+    parser.add_argument(
+        "--only", action="append", choices=GROUPS, help="this group of measures; may be repeated"
+    )
+    parser.add_argument(
+        "--broker",
+        action="append",
+        choices=list(PEERS),
+        help="this broker alone, no ratios",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every value there")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--directory", type=Path, help="where log directories are made")
+    return parser.parse_args()
+
+
+def one_round(name: str, scale: Scale, wanted: set[str], where: Path | None) -> Values:
+    directory = Path(tempfile.mkdtemp(prefix="moldau-bench-", dir=where))
+    peer = PEERS[name](directory)
+    try:
+        return take(peer, scale, wanted)
+    finally:
+        peer.stop()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def main() -> None:
+    asked = arguments()
+    scale = QUICK if asked.quick else FULL
+    if asked.rounds:
+        scale = replace(scale, rounds=asked.rounds)
+    wanted = set(asked.only or GROUPS)
+    names = asked.broker or list(PEERS)
+    rounds: list[dict[str, Values]] = []
+    for number in range(scale.rounds):
+        # Whoever went first goes second in the next round.
+        order = names if number % 2 == 0 else names[::-1]
+        values: dict[str, Values] = {}
+        for name in order:
+            began = time.monotonic()
+            values[name] = one_round(name, scale, wanted, asked.directory)
+            took = time.monotonic() - began
+            print(f"round {number + 1}/{scale.rounds} {name}: {took:.0f} s", file=sys.stderr)
+        rounds.append(values)
+    if asked.json:
+        asked.json.write_text(json.dumps({"machine": machine(), "rounds": rounds}, indent=1) + "\n")
+    if len(names) < len(PEERS):
+        print(json.dumps(rounds, indent=1))
+        return
+    text = report(rounds, machine(), versions())
+    print(text)
+    if asked.write_docs:
+        DOCUMENT.write_text(page(text))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""The two brokers that are compared, each on an empty log and with its default settings."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Protocol
+
+from tests.support import apache_kafka
+from tests.support.broker_process import BrokerProcess
+
+
+class Peer(Protocol):
+    """A broker that is ready to be launched; making one is not part of what is measured."""
+
+    port: int
+
+    @property
+    def pid(self) -> int: ...
+
+    def launch(self) -> None: ...
+
+    def stop(self) -> object: ...
+
+
+class Moldau(BrokerProcess):
+    def launch(self) -> None:
+        self.spawn()
+
+
+def apache(directory: Path) -> Peer:
+    """Its storage is formatted here, as an operator does once before the first start."""
+    broker = apache_kafka.ApacheKafka(directory)
+    broker.format()
+    return broker
+
+
+def moldau(directory: Path) -> Peer:
+    return Moldau(directory)
+
+
+PEERS: dict[str, Callable[[Path], Peer]] = {"Apache Kafka": apache, "Moldau": moldau}
+
+
+def versions() -> dict[str, str]:
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    return {
+        "Apache Kafka": f"{apache_kafka.VERSION}, heap 1 GB, on {java.splitlines()[0]}",
+        "Moldau": f"{version('moldau')} on Python {platform.python_version()}"
+        + ("" if kernel_is_compiled() else ", not compiled"),
+        "Linux": platform.release(),
+    }
+
+
+def kernel_is_compiled() -> bool:
+    from moldau.records import kernel
+
+    return not str(kernel.__file__).endswith(".py")
+
+
+def machine() -> dict[str, str]:
+    cpu = Path("/proc/cpuinfo").read_text()
+    model = next((row for row in cpu.splitlines() if row.startswith("model name")), "unknown")
+    memory_kib = int(Path("/proc/meminfo").read_text().split()[1])
+    return {
+        "processor": model.partition(":")[2].strip() or platform.machine(),
+        "cores": str(cpu.count("processor\t")),
+        "memory": f"{memory_kib / 1024**2:.0f} GiB",
+    }

@@ -1,0 +1,226 @@
+"""What is measured, in one table, and how each group of measures is taken from a running broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from benchmarks import requests
+from benchmarks.brokers import Peer
+from benchmarks.control import wait_for_first_ack
+from benchmarks.load import Limits
+from benchmarks.process_usage import resident_bytes
+
+KB, MB, GB = 1000, 1000**2, 1000**3
+LOAD_SECONDS_MAX = 300
+WINDOW = 5
+"""Requests in flight per connection: what an idempotent Java producer allows itself."""
+ONE_RECORD_BYTES = 100
+RECORD_BYTES = 1000
+BATCH_SIZES = {"16k": 16 * 1024, "128k": 128 * 1024, "1m": 1024 * 1024}
+PRODUCE_CONNECTIONS = 4
+FETCHED_SIZE = "128k"
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    key: str
+    group: str
+    label: str
+    unit: str
+    better: Literal["lower", "higher"]
+    target: float | None = None
+    """The bound on Moldau's value divided by Apache Kafka's."""
+
+
+MEASURES = (
+    Measure("start_s", "start", "start to first acknowledged record", "s", "lower", 0.1),
+    Measure("idle_mb", "start", "resident memory, idle", "MB", "lower", 0.15),
+    Measure("requests_1", "requests", "one-record requests, 1 connection", "/s", "higher", 2.0),
+    Measure("requests_8", "requests", "one-record requests, 8 connections", "/s", "higher", 2.0),
+    Measure("produce_16k", "produce", "produce, 16 KB batches", "MB/s", "higher", 1.5),
+    Measure("produce_128k", "produce", "produce, 128 KB batches", "MB/s", "higher", 1.5),
+    Measure("produce_1m", "produce", "produce, 1 MB batches", "MB/s", "higher", 1.5),
+    Measure("cpu_16k", "produce", "broker CPU per GB, 16 KB batches", "s", "lower", 0.5),
+    Measure("cpu_128k", "produce", "broker CPU per GB, 128 KB batches", "s", "lower", 0.5),
+    Measure("cpu_1m", "produce", "broker CPU per GB, 1 MB batches", "s", "lower", 0.5),
+    Measure("fetch_1", "fetch", "fetch of 1 MB answers, 1 connection", "MB/s", "higher", 1.2),
+    Measure("fetch_4", "fetch", "fetch of 1 MB answers, 4 connections", "MB/s", "higher", 1.2),
+    Measure("loaded_mb", "fetch", "resident memory after the load", "MB", "lower"),
+    Measure("p50", "latency", "end-to-end p50 at 1,000 records/s", "ms", "lower", 0.7),
+    Measure("p99", "latency", "end-to-end p99 at 1,000 records/s", "ms", "lower", 1.0),
+    Measure("p99_9", "latency", "end-to-end p99.9 at 1,000 records/s", "ms", "lower", 1.0),
+)
+GROUPS = tuple(dict.fromkeys(measure.group for measure in MEASURES))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How long and how much; every bound that a run has."""
+
+    rounds: int
+    idle_seconds: float
+    requests: Limits
+    produce: Limits
+    fetch: Limits
+    latency_warm_up_seconds: float
+    latency_seconds: float
+
+
+FULL = Scale(
+    rounds=5,
+    idle_seconds=3.0,
+    requests=Limits(4.0, GB, 5.0, GB),
+    # Together below the amount of unwritten data at which Linux starts to hold writers up.
+    produce=Limits(5.0, 600 * MB, 8.0, 1000 * MB),
+    fetch=Limits(2.0, 4 * GB, 4.0, 12 * GB),
+    latency_warm_up_seconds=5.0,
+    latency_seconds=20.0,
+)
+QUICK = Scale(
+    rounds=1,
+    idle_seconds=1.0,
+    requests=Limits(1.0, 100 * MB, 1.5, 100 * MB),
+    produce=Limits(1.0, 100 * MB, 2.0, 200 * MB),
+    fetch=Limits(0.5, GB, 1.0, 2 * GB),
+    latency_warm_up_seconds=1.0,
+    latency_seconds=3.0,
+)
+
+Values = dict[str, float]
+
+
+def run_load(module: str, **asked: Any) -> dict[str, float]:
+    """One load process, from its start to the line it prints at its end."""
+    ran = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.{module}", json.dumps(asked)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=LOAD_SECONDS_MAX,
+    )
+    outcome: dict[str, float] = json.loads(ran.stdout)
+    return outcome
+
+
+def transfer(peer: Peer, kind: str, limits: Limits, **asked: Any) -> dict[str, float]:
+    where = {"port": peer.port, "pid": peer.pid, "kind": kind, "limits": asdict(limits)}
+    return run_load("load", **where, **asked)
+
+
+def start(peer: Peer, scale: Scale) -> Values:
+    """Launches the broker, so this group comes first in every round."""
+    began = time.perf_counter()
+    peer.launch()
+    wait_for_first_ack(peer.port)
+    took = time.perf_counter() - began
+    time.sleep(scale.idle_seconds)
+    return {"start_s": took, "idle_mb": resident_bytes(peer.pid) / MB}
+
+
+def one_record_requests(peer: Peer, scale: Scale) -> Values:
+    values = {}
+    for connections in (1, 8):
+        outcome = transfer(
+            peer,
+            "produce",
+            scale.requests,
+            topic=f"requests-{connections}",
+            connections=connections,
+            window=WINDOW,
+            record_bytes=ONE_RECORD_BYTES,
+            record_count=1,
+        )
+        values[f"requests_{connections}"] = outcome["answers"] / outcome["seconds"]
+        values[f"load_share_requests_{connections}"] = load_share(outcome)
+    return values
+
+
+def produce(peer: Peer, scale: Scale) -> Values:
+    values = {}
+    for name, size in BATCH_SIZES.items():
+        # What the phase before left unwritten must not slow this one down.
+        os.sync()
+        outcome = transfer(
+            peer,
+            "produce",
+            scale.produce,
+            topic=f"produce-{name}",
+            connections=PRODUCE_CONNECTIONS,
+            window=WINDOW,
+            record_bytes=RECORD_BYTES,
+            record_count=records_per_batch(size),
+        )
+        values[f"produce_{name}"] = outcome["bytes"] / MB / outcome["seconds"]
+        values[f"cpu_{name}"] = outcome["broker_cpu_seconds"] / (outcome["bytes"] / GB)
+        values[f"load_share_produce_{name}"] = load_share(outcome)
+    return values
+
+
+def fetch(peer: Peer, scale: Scale) -> Values:
+    """Reads what `produce` wrote, from the page cache."""
+    values = {}
+    for connections in (1, 4):
+        outcome = transfer(
+            peer,
+            "fetch",
+            scale.fetch,
+            topic=f"produce-{FETCHED_SIZE}",
+            connections=connections,
+            record_bytes=RECORD_BYTES,
+            record_count=records_per_batch(BATCH_SIZES[FETCHED_SIZE]),
+        )
+        values[f"fetch_{connections}"] = outcome["bytes"] / MB / outcome["seconds"]
+        values[f"load_share_fetch_{connections}"] = load_share(outcome)
+    values["loaded_mb"] = resident_bytes(peer.pid) / MB
+    return values
+
+
+def latency(peer: Peer, scale: Scale) -> Values:
+    os.sync()
+    return run_load(
+        "latency",
+        port=peer.port,
+        topic="latency",
+        warm_up_seconds=scale.latency_warm_up_seconds,
+        seconds=scale.latency_seconds,
+    )
+
+
+def records_per_batch(batch_bytes: int) -> int:
+    """How many records of RECORD_BYTES a batch of at most this size holds."""
+    one = len(requests.batch(RECORD_BYTES, 1, 0).encoded)
+    two = len(requests.batch(RECORD_BYTES, 2, 0).encoded)
+    return max(1, 1 + (batch_bytes - one) // (two - one + 2))
+
+
+def load_share(outcome: dict[str, float]) -> float:
+    """How much of one core the load itself needed."""
+    return outcome["load_cpu_seconds"] / outcome["seconds"]
+
+
+TAKEN: dict[str, Callable[[Peer, Scale], Values]] = {
+    "start": start,
+    "requests": one_record_requests,
+    "produce": produce,
+    "fetch": fetch,
+    "latency": latency,
+}
+NEEDS = {"fetch": "produce"}
+"""Groups that read what another one wrote."""
+
+
+def take(peer: Peer, scale: Scale, wanted: set[str]) -> Values:
+    """One round on one broker: the groups in order, each a fresh topic."""
+    needed = {"start"} | wanted | {NEEDS[group] for group in wanted if group in NEEDS}
+    values: Values = {}
+    for group in GROUPS:
+        if group in needed:
+            values |= TAKEN[group](peer, scale)
+    return values

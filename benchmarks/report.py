@@ -1,0 +1,141 @@
+"""The outcome as a table: median and spread of both brokers, their ratio, and the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
+
+from benchmarks.measures import MEASURES, Measure, Values
+
+METHOD = """\
+Both brokers run on the same machine in turn, several alternations, each with default settings on
+an empty log directory. The order changes from round to round. The load is one process on raw
+sockets that sends bytes encoded beforehand and counts the answers; it checks error codes, and
+after every phase the broker's log end offsets must equal what was sent. A MB is 1,000,000 bytes.
+
+* *start*: from launching the process to the acknowledgement of a record in a topic that did not
+  exist.
+* *one-record requests*: a record of 100 bytes per request, acks=1, 5 requests in flight per
+  connection.
+* *produce*: records of 1,000 bytes, not compressed, acks=1, 4 connections with a partition each
+  and 5 requests in flight; after a warm-up. Processor time is that of the broker alone, user and
+  system.
+* *fetch*: whole answers of 1 MB from the page cache, one request in flight per connection, each
+  connection on a partition of its own.
+* *end-to-end*: from sending a record to having it in the hands of a consumer whose long-poll
+  fetch was waiting; one record of 100 bytes every millisecond.
+"""
+
+
+class Row(NamedTuple):
+    measure: Measure
+    apache: list[float]
+    moldau: list[float]
+
+    @property
+    def ratios(self) -> list[float]:
+        """Round by round: what ran side by side is compared."""
+        return [ours / theirs for ours, theirs in zip(self.moldau, self.apache, strict=True)]
+
+    @property
+    def is_met(self) -> bool | None:
+        target = self.measure.target
+        if target is None:
+            return None
+        ratio = median(self.ratios)
+        return ratio <= target if self.measure.better == "lower" else ratio >= target
+
+
+def rows(rounds: Sequence[Mapping[str, Values]]) -> list[Row]:
+    """One row for each measure that was taken; `rounds` map a broker's name to its values."""
+    return [
+        Row(
+            measure,
+            [one["Apache Kafka"][measure.key] for one in rounds],
+            [one["Moldau"][measure.key] for one in rounds],
+        )
+        for measure in MEASURES
+        if rounds and all(measure.key in values for values in rounds[0].values())
+    ]
+
+
+def number(value: float) -> str:
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def spread(values: Sequence[float]) -> str:
+    if len(values) == 1:
+        return number(values[0])
+    return f"{number(median(values))} ({number(min(values))}–{number(max(values))})"
+
+
+def target_text(row: Row) -> str:
+    if row.measure.target is None:
+        return ""
+    sign = "≤" if row.measure.better == "lower" else "≥"
+    return f"{sign} {row.measure.target:g}× {'met' if row.is_met else 'missed'}"
+
+
+def table(found: Sequence[Row]) -> str:
+    head = ["", "Apache Kafka", "Moldau", "ratio", "target"]
+    lines = [
+        [
+            f"{row.measure.label} ({row.measure.unit})",
+            spread(row.apache),
+            spread(row.moldau),
+            spread(row.ratios) + "×",
+            target_text(row),
+        ]
+        for row in found
+    ]
+    widths = [max(len(line[column]) for line in [head, *lines]) for column in range(len(head))]
+    rule = ["-" * width for width in widths]
+    return "\n".join(
+        "| "
+        + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        + " |"
+        for line in [head, rule, *lines]
+    )
+
+
+def load_shares(rounds: Sequence[Mapping[str, Values]]) -> str:
+    """Whether the load was cheap enough to leave the broker the machine."""
+    shares = {
+        name: max(
+            value
+            for one in rounds
+            for key, value in one[name].items()
+            if key.startswith("load_share_")
+        )
+        for name in (rounds[0] if rounds else {})
+        if any(key.startswith("load_share_") for key in rounds[0][name])
+    }
+    if not shares:
+        return ""
+    told = ", ".join(f"{share:.0%} of a core against {name}" for name, share in shares.items())
+    return f"The load itself needed at most {told}.\n"
+
+
+def report(
+    rounds: Sequence[Mapping[str, Values]],
+    machine: Mapping[str, str],
+    versions: Mapping[str, str],
+) -> str:
+    facts = "; ".join(f"{name}: {value}" for name, value in [*machine.items(), *versions.items()])
+    count = f"{len(rounds)} alternation{'s' if len(rounds) != 1 else ''}"
+    return (
+        f"{facts}.\n\n{count}; median (lowest–highest); ratio is Moldau's value "
+        f"divided by Apache Kafka's.\n\n{table(rows(rounds))}\n\n{load_shares(rounds)}"
+    )
+
+
+def page(text: str) -> str:
+    """docs/benchmarks.md."""
+    return (
+        "# Benchmarks\n\n`make bench` measures Moldau beside Apache Kafka on your machine and "
+        "prints this table; `python -m benchmarks --help` lists its options.\n\n"
+        f"## How it is measured\n\n{METHOD}\n## What was found\n\n{text}"
+    )
