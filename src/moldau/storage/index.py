@@ -141,11 +141,16 @@ class SparseIndex:
         return self._map
 
     def _search(self, bisect: Callable[..., int], entry: struct.Struct, target: int) -> int:
-        """Where `target` belongs among the values of a field; the tail is tried first."""
+        """Where `target` belongs among the values of the one field that `entry` unpacks."""
+        unpack, size = entry.unpack_from, self.entry_bytes
         saved = self._saved
-        if self._tail and saved and target > self._field(entry, saved):
-            return bisect(range(len(self)), target, saved, key=lambda i: self._field(entry, i))
-        return bisect(range(len(self)), target, key=lambda i: self._field(entry, i))
+        if saved and not (self._tail and target > unpack(self._tail)[0]):
+            entries = self._mapped()
+            found = bisect(range(saved), target, key=lambda i: unpack(entries, i * size)[0])
+            if found < saved or not self._tail:
+                return found
+        tail, count = self._tail, len(self._tail) // size
+        return saved + bisect(range(count), target, key=lambda i: unpack(tail, i * size)[0])
 
     def _check_size(self) -> None:
         try:

@@ -297,13 +297,15 @@ class Segment:
         position_max = min(position + max_bytes, self.size_bytes)
         if position_max == self.size_bytes and offset_limit >= self.offset_end:
             return Span(position, position_max, self.offset_end)
+        descriptor = self.file.fileno()
         start = max(position, self.offset_index.floor_position(position_max))
         if offset_limit < self.offset_end:
             start = min(start, max(position, self.offset_index.floor(offset_limit - 1).position))
-        last = last_ending_by(self.file.fileno(), start, position_max, offset_limit)
+        last = last_ending_by(descriptor, start, position_max, offset_limit)
         if last is None:
-            # The indexed batch itself did not fit: it starts where the one before it ends.
-            last = last_ending_by(self.file.fileno(), position, start, offset_limit)
+            # The indexed batch itself does not fit: the one before it is the last.
+            start = max(position, self.offset_index.floor_position(start - 1))
+            last = last_ending_by(descriptor, start, position_max, offset_limit)
         assert last is not None, f"no batch in {self.path(LOG_SUFFIX)} at {position}"
         return Span(position, *last)
 

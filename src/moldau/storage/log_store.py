@@ -1,0 +1,359 @@
+"""All logs of a broker, in all its log directories: opening, creating, deleting, housekeeping.
+
+`open` locks and loads everything, in threads after a crash; afterwards all methods run on the
+loop's thread and hand what blocks to `threads`. The jobs at the end are for a scheduler to call.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from moldau.model.clock import Clock
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import NO_TOPIC_ID, Millis, Offset, TopicId, TopicPartition, uuid_text
+from moldau.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
+from moldau.storage.faults import StorageFault
+from moldau.storage.files import deleted_directory_name
+from moldau.storage.flushing import FlushWork
+from moldau.storage.loading import LoadOptions, list_directory, load_directory
+from moldau.storage.log import LoadedLog, PartitionLog
+from moldau.storage.log_directory import Checkpoints, DirectoryInUse, LogDirectory
+from moldau.storage.partition_metadata import read_topic_id, write_topic_id
+from moldau.storage.recovery import Recovery, load_log
+from moldau.storage.settings import LogSettings
+from moldau.storage.threads import Threads, run_each
+from moldau.storage.trash import Trash
+
+log = logging.getLogger("kafka.log.LogManager")
+
+PRODUCER_EXPIRATION_MS = 86_400_000
+
+
+class LogStore:
+    def __init__(
+        self,
+        directories: Sequence[str],
+        *,
+        node_id: int,
+        settings_for: Callable[[str], LogSettings],
+        clock: Clock,
+        threads: Threads,
+        recovery_threads: int = 2,
+        producer_expiration_ms: Millis = PRODUCER_EXPIRATION_MS,
+    ) -> None:
+        """`settings_for(topic)` gives the settings that a log found on disk is opened with;
+        `recovery_threads` is for each directory."""
+        paths = dict.fromkeys(os.path.abspath(path) for path in directories)
+        self.directories = [LogDirectory(path) for path in paths]
+        self.logs: dict[TopicPartition, PartitionLog] = {}
+        self.high_watermarks: dict[TopicPartition, Offset] = {}
+        """As the last checkpoint had them."""
+        self.cluster_id: str | None = None
+        self._node_id = node_id
+        self._settings_for = settings_for
+        self._clock = clock
+        self._threads = threads
+        self._recovery_threads = recovery_threads
+        self._producer_expiration_ms = producer_expiration_ms
+        self._trash = Trash(clock, threads)
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.fault is None]
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether every directory had been left by a clean stop."""
+        return all(directory.was_clean for directory in self.online)
+
+    # -- opening and closing -----------------------------------------------------------------
+
+    def open(self, cluster_id: str | None = None) -> None:
+        """Lock and load everything. A directory that cannot be used is left out, with an error in
+        the log, as long as another one remains; two brokers in one directory are a fault at once.
+        May be called in a thread, before anything else is."""
+        started_ms = self._clock.monotonic_ms()
+        try:
+            self._each_online(LogDirectory.prepare)
+            self._identify(cluster_id)
+            log.info("Loading logs from log dirs [%s]", ", ".join(d.path for d in self.online))
+            self._each_online(self._load)
+        except StorageFault:
+            self._unlock()
+            raise
+        unclean = [directory.path for directory in self.online if not directory.was_clean]
+        log.info(
+            "Loaded %d logs in %dms%s",
+            len(self.logs),
+            self._clock.monotonic_ms() - started_ms,
+            f" (unclean log dirs = {', '.join(unclean)})" if unclean else "",
+        )
+
+    def _each_online(self, step: Callable[[LogDirectory], None]) -> None:
+        for directory in self.online:
+            try:
+                step(directory)
+            except DirectoryInUse:
+                raise
+            except StorageFault as fault:
+                directory.fault = fault
+                log.error("Log directory %s is offline: %s", directory.path, fault)
+                directory.unlock()
+        if not self.online:
+            fault_first = self.directories[0].fault
+            assert fault_first is not None
+            raise fault_first
+
+    def _identify(self, cluster_id: str | None) -> None:
+        """Check that the directories are this node's, of one cluster."""
+        for directory in self.online:
+            found = directory.read_meta()
+            if found.node_id not in (None, self._node_id):
+                raise StorageFault(
+                    "cannot use log directory",
+                    directory.path,
+                    reason=f"it belongs to node {found.node_id} and this is node {self._node_id}; "
+                    "set node.id back, or use another directory",
+                )
+            expected = cluster_id or self.cluster_id
+            if expected is not None and found.cluster_id not in (None, expected):
+                raise StorageFault(
+                    "cannot use log directory",
+                    directory.path,
+                    reason=f"it belongs to cluster {found.cluster_id} and this is {expected}",
+                )
+            self.cluster_id = expected or found.cluster_id
+        for directory in self.online:
+            directory.claim(self._node_id, self.cluster_id)
+
+    def claim_cluster(self, cluster_id: str) -> None:
+        """Write down the cluster's id, where it became known only after `open`."""
+        self._identify(cluster_id)
+
+    def _load(self, directory: LogDirectory) -> None:
+        contents = list_directory(directory)
+        options = LoadOptions(
+            self._settings_for, self._clock, self._recovery_threads, self._producer_expiration_ms
+        )
+        high_watermarks = directory.high_watermarks()
+        for loaded in load_directory(directory, contents.partitions, options):
+            partition = loaded.topic_partition
+            if partition in self.logs:
+                raise StorageFault(
+                    "cannot load",
+                    loaded.path,
+                    reason=f"the same partition is in {self.logs[partition].directory}",
+                )
+            topic_id = read_topic_id(loaded.path)
+            self._add(partition, topic_id, loaded.path, loaded.settings, loaded.log)
+            if partition in high_watermarks:
+                self.high_watermarks[partition] = high_watermarks[partition]
+        self._trash.discard(contents.deleted, 0)
+
+    def close(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
+        """Flush and close every log, write the checkpoints, mark what was left cleanly."""
+        log.info("Shutting down.")
+        self._threads.stop()
+        works = []
+        for partition_log in self.logs.values():
+            try:
+                work = None if partition_log.fault else partition_log.begin_close()
+            except StorageFault as fault:
+                partition_log.fault = fault
+                continue
+            if work is not None:
+                works.append(_flush(partition_log, work))
+        run_each(works, self._recovery_threads * len(self.online))
+        for directory in self.online:
+            try:
+                directory.write_checkpoints(self._checkpoints(directory, high_watermarks))
+                if all(partition_log.fault is None for partition_log in self.logs_in(directory)):
+                    directory.leave_clean_mark()
+            except StorageFault as fault:
+                log.error("Log directory %s was not left cleanly: %s", directory.path, fault)
+        for partition_log in self.logs.values():
+            partition_log.segments.cool()
+        self._unlock()
+        log.info("Shutdown complete.")
+
+    def _unlock(self) -> None:
+        for directory in self.directories:
+            directory.unlock()
+
+    # -- logs --------------------------------------------------------------------------------
+
+    def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
+        return self.logs.get(topic_partition)
+
+    def logs_in(self, directory: LogDirectory) -> list[PartitionLog]:
+        parent = directory.path
+        return [it for it in self.logs.values() if os.path.dirname(it.directory) == parent]
+
+    def create(
+        self, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings
+    ) -> PartitionLog:
+        """A new, empty log in the directory that has the fewest; the one that exists, if any."""
+        existing = self.logs.get(topic_partition)
+        if existing is not None:
+            self._check_topic_id(existing, topic_id)
+            existing.settings = settings
+            return existing
+        directory = min(self.online, key=lambda each: each.log_count)
+        path = directory.file(str(topic_partition))
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise StorageFault.of("cannot create", path, error) from error
+        known = Recovery(
+            topic_partition, path, settings, True, 0, 0, self._clock, self._producer_expiration_ms
+        )
+        created = self._add(topic_partition, NO_TOPIC_ID, path, settings, load_log(known))
+        self._check_topic_id(created, topic_id)
+        log.info("Created log for partition %s in %s", topic_partition, path)
+        return created
+
+    def _check_topic_id(self, partition_log: PartitionLog, topic_id: TopicId) -> None:
+        if partition_log.topic_id == topic_id:
+            return
+        if partition_log.topic_id != NO_TOPIC_ID:
+            raise ApiError(
+                Error.INCONSISTENT_TOPIC_ID,
+                f"{partition_log.topic_partition} has the topic id "
+                f"{uuid_text(partition_log.topic_id)}, not {uuid_text(topic_id)}",
+            )
+        write_topic_id(partition_log.directory, topic_id)
+        partition_log.topic_id = topic_id
+
+    def _add(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        path: str,
+        settings: LogSettings,
+        loaded: LoadedLog,
+    ) -> PartitionLog:
+        self._directory_of(path).log_count += 1
+        added = PartitionLog(
+            topic_partition,
+            topic_id,
+            path,
+            settings,
+            self._clock,
+            loaded,
+            producer_expiration_ms=self._producer_expiration_ms,
+            discard=self._trash.discard,
+            rolled=self._flush_closed,
+        )
+        self.logs[topic_partition] = added
+        return added
+
+    def _directory_of(self, path: str) -> LogDirectory:
+        parent = os.path.dirname(path)
+        return next(directory for directory in self.directories if directory.path == parent)
+
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Take the log out of service at once; its files go after file.delete.delay.ms."""
+        deleted = self.logs.pop(topic_partition)
+        self._directory_of(deleted.directory).log_count -= 1
+        self.high_watermarks.pop(topic_partition, None)
+        parent = os.path.dirname(deleted.directory)
+        path = os.path.join(parent, deleted_directory_name(topic_partition, os.urandom(16).hex()))
+        deleted.fault = StorageFault(
+            "cannot use", deleted.directory, reason="the partition was deleted"
+        )
+        try:
+            os.rename(deleted.directory, path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageFault.of("cannot rename", deleted.directory, error) from error
+        finally:
+            deleted.segments.cool()
+        log.info(
+            "Log for partition %s is renamed to %s and is scheduled for deletion",
+            topic_partition,
+            path,
+        )
+        self._trash.discard([path], deleted.settings.file_delete_delay_ms)
+
+    # -- periodic jobs -----------------------------------------------------------------------
+
+    def delete_old_segments(self, high_watermark: Callable[[TopicPartition], Offset | None]) -> int:
+        """Retention, every log.retention.check.interval.ms; how many segments went."""
+        now_ms, deleted = self._clock.wall_ms(), 0
+        for partition, partition_log in list(self.logs.items()):
+            committed = high_watermark(partition)
+            if committed is None or partition_log.fault is not None:
+                continue
+            try:
+                deleted += partition_log.delete_old_segments(now_ms, committed)
+            except StorageFault as fault:
+                log.error("retention failed partition=%s: %s", partition, fault)
+        return deleted
+
+    def flush_due(self) -> None:
+        """Flush what flush.ms has waited for, every log.flush.scheduler.interval.ms."""
+        now_ms = self._clock.wall_ms()
+        for partition_log in list(self.logs.values()):
+            if now_ms - partition_log.flushed_ms >= partition_log.settings.flush_ms:
+                self._flush_in_thread(partition_log, partition_log.begin_flush())
+
+    def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
+        """Recovery points, log starts and high watermarks, of every directory that changed."""
+        for directory in self.online:
+            checkpoints = self._checkpoints(directory, high_watermarks)
+            self._threads.run(directory.checkpointing(checkpoints), _report)
+
+    def expire_producers(self) -> int:
+        """Forget producers silent for producer.id.expiration.ms; how many."""
+        now_ms = self._clock.wall_ms()
+        return sum(partition_log.expire_producers(now_ms) for partition_log in self.logs.values())
+
+    def remove_deleted_files(self) -> None:
+        """Remove files whose file.delete.delay.ms is over."""
+        self._trash.remove_due()
+
+    def _checkpoints(
+        self, directory: LogDirectory, high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> Checkpoints:
+        logs = {each.topic_partition: each for each in self.logs_in(directory)}
+        return {
+            RECOVERY_POINT_FILE: {p: each.recovery_point for p, each in logs.items()},
+            # Only where it is not the first segment's, which its file name says.
+            LOG_START_FILE: {
+                p: each.log_start_offset
+                for p, each in logs.items()
+                if each.log_start_offset > each.segments.base_offset
+            },
+            HIGH_WATERMARK_FILE: {
+                p: min(high_watermarks.get(p, self.high_watermarks.get(p, 0)), each.offset_end)
+                for p, each in logs.items()
+            },
+        }
+
+    def _flush_closed(self, partition_log: PartitionLog) -> None:
+        """After a roll: the segments that are complete now."""
+        self._flush_in_thread(partition_log, partition_log.begin_flush(closed_only=True))
+
+    def _flush_in_thread(self, partition_log: PartitionLog, work: FlushWork | None) -> None:
+        if work is None:
+            return
+        pending = work
+
+        def done(fault: StorageFault | None) -> None:
+            partition_log.finish_flush(pending, fault)
+            if fault is not None:
+                log.error("flush failed partition=%s: %s", partition_log.topic_partition, fault)
+
+        self._threads.run(pending.run, done)
+
+
+def _flush(partition_log: PartitionLog, work: FlushWork) -> Callable[[], None]:
+    return lambda: partition_log.finish_flush(work, work.run())
+
+
+def _report(fault: StorageFault | None) -> None:
+    if fault is not None:
+        log.error("checkpoint failed: %s", fault)
