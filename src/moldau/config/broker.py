@@ -16,7 +16,7 @@ from moldau.config.broker_log import LogSettings
 from moldau.config.broker_network import NetworkSettings
 from moldau.config.broker_security import SecuritySettings
 from moldau.config.broker_share import ShareSettings
-from moldau.config.definition import HOUR, MINUTE, ConfigError
+from moldau.config.definition import HOUR, MINUTE, ConfigError, suggestion
 from moldau.config.listeners import listening
 from moldau.model.cluster import Endpoint
 
@@ -56,6 +56,9 @@ class BrokerConfig(
                 if name in properties:
                     continue
             given[name] = text
+        for one, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if one in given:
+                given.setdefault(other, given[one])
         warnings += cls._remarks(given)
         return cls._of(given, {}), warnings
 
@@ -100,14 +103,6 @@ class BrokerConfig(
                 idle.append(key)
         if idle:
             yield f"accepted without effect: {', '.join(sorted(idle))}"
-
-
-def suggestion(key: str, known: Mapping[str, object]) -> str:
-    """`; did you mean x?` if a known key is close."""
-    from difflib import get_close_matches  # slow to import, and rarely needed
-
-    close = get_close_matches(key, known, n=1, cutoff=0.8)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _resolve(values: dict[str, Any], texts: Mapping[str, str]) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class ResourceType(IntEnum):
@@ -22,8 +22,7 @@ DEFAULT_BROKER = "<default>"
 """Stands for every broker, where a broker's id is expected."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigChange(NamedTuple):
     resource_type: ResourceType
     resource_name: str
     """A topic, a broker id as text, or DEFAULT_BROKER."""

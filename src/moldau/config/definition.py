@@ -80,6 +80,14 @@ class ConfigError(ValueError):
         self.limit = limit
 
 
+class UnknownKeyError(ConfigError):
+    """A key that no row has, where only known keys are allowed."""
+
+    def __init__(self, key: str, sentence: str) -> None:
+        super().__init__(key, "", "unknown")
+        self.args = (sentence,)
+
+
 class Setting:
     """One row. It is complete once the table that holds it has been read."""
 
@@ -177,7 +185,7 @@ class Setting:
                 raise ConfigError(self.key, text, "not a number of type DOUBLE")
             return float(text)
         if kind is Kind.LIST:
-            return tuple(_COMMA.split(text)) if text else ()
+            return tuple(dict.fromkeys(_COMMA.split(text))) if text else ()
         return text
 
     def _fault(self, value: Any) -> str | None:
@@ -193,8 +201,6 @@ class Setting:
                 return f"must be {self.limits}"
             if self.at_most is not None and value > self.at_most:
                 return f"must be {self.limits}"
-        if self.kind is Kind.LIST and len(set(value)) < len(value):
-            return "names an item twice"
         return self.check(value) if self.check is not None else None
 
 
@@ -271,6 +277,14 @@ class Settings:
 
     def _changed(self, values: Mapping[str, Any]) -> Self:
         return type(self)({**self.__dict__, **values})
+
+
+def suggestion(key: str, known: Mapping[str, object]) -> str:
+    """`; did you mean x?` if a known key is close, else nothing."""
+    from difflib import get_close_matches  # slow to import, and rarely needed
+
+    close = get_close_matches(key, known, n=1, cutoff=0.8)
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def value_text(value: Any) -> str | None:

@@ -18,7 +18,9 @@ from moldau.config.definition import (
     Long,
     Names,
     Settings,
+    UnknownKeyError,
     setting,
+    suggestion,
 )
 
 if TYPE_CHECKING:
@@ -183,7 +185,8 @@ def parse_overrides(overrides: Mapping[str, str]) -> dict[str, Any]:
     for key, text in overrides.items():
         row = TopicConfig.rows.get(TopicConfig.aliases.get(key, key))
         if row is None:
-            raise ConfigError(key, text, "unknown topic config name")
+            close = suggestion(key, TopicConfig.rows)
+            raise UnknownKeyError(key, f"Unknown topic config name: {key}{close}")
         values[row.name] = row.parse(text)
     return values
 

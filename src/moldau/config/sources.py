@@ -1,0 +1,211 @@
+"""Where each value in force comes from: what DescribeConfigs tells about topics and brokers.
+
+A value is taken from the first layer that has it: the topic, this broker's dynamic settings, the
+cluster's dynamic settings, the file, the default. A setting that falls back to another one
+(milliseconds to minutes to hours) lists that one as a synonym.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from moldau.config.broker import LISTENER_PREFIX, BrokerConfig
+from moldau.config.definition import ConfigError, Kind, Scope, Setting, value_text
+from moldau.config.topic import TopicConfig
+
+
+class Source(IntEnum):
+    """Numbered as DescribeConfigs does."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: Source
+
+
+class Entry(NamedTuple):
+    name: str
+    value: str | None
+    """None also if the value is secret."""
+    source: Source
+    kind: Kind
+    synonyms: tuple[Synonym, ...] = ()
+    """Every layer that has a value, the one in force first."""
+    is_sensitive: bool = False
+    read_only: bool = False
+    documentation: str | None = None
+
+
+class BrokerLayers(NamedTuple):
+    """A broker's settings by where they were made."""
+
+    static: BrokerConfig
+    dynamic_default: Mapping[str, str] = {}
+    dynamic: Mapping[str, str] = {}
+
+    def texts(self) -> tuple[tuple[Source, Mapping[str, str]], ...]:
+        return (
+            (Source.DYNAMIC_BROKER, self.dynamic),
+            (Source.DYNAMIC_DEFAULT_BROKER, self.dynamic_default),
+            (Source.STATIC_BROKER, self.static.given),
+        )
+
+    def current(self) -> BrokerConfig:
+        """What is in force. Dynamic settings that are no longer valid are passed over, as they
+        are when a broker starts with them."""
+        merged = {**self.dynamic_default, **self.dynamic}
+        try:
+            return self.static.with_overrides(merged)
+        except ConfigError:
+            return self.static.with_overrides(
+                {key: text for key, text in merged.items() if _is_valid(key, text)}
+            )
+
+
+FALLBACKS = {
+    "log.retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
+    "log.retention.minutes": ("log.retention.minutes", "log.retention.hours"),
+    "log.roll.ms": ("log.roll.ms", "log.roll.hours"),
+    "log.roll.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
+    "log.flush.interval.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+}
+"""Settings that take their value from another one while they have none of their own."""
+
+
+def topic_entries(overrides: Mapping[str, str], broker: BrokerLayers) -> list[Entry]:
+    """Every setting of a topic, by name."""
+    overrides = {TopicConfig.aliases.get(key, key): text for key, text in overrides.items()}
+    current = broker.current()
+    entries = []
+    for key, row in TopicConfig.rows.items():
+        if row.hidden and key not in overrides:
+            continue
+        inherited = () if row.synonym is None else _broker_synonyms(row.synonym, broker)
+        if key in overrides:
+            value = _text(row, overrides[key])
+            synonyms = (Synonym(key, value, Source.TOPIC), *inherited)
+        else:
+            name = row.name if row.synonym is None else BrokerConfig.rows[row.synonym].name
+            value = row.default_text if row.synonym is None else value_text(getattr(current, name))
+            synonyms = inherited
+        entries.append(_entry(key, row, value, synonyms, read_only=False))
+    return sorted(entries)
+
+
+def broker_entries(broker: BrokerLayers) -> list[Entry]:
+    """Every setting of one broker, by name, also those that no row knows."""
+    entries = []
+    for key, row in BrokerConfig.rows.items():
+        if not row.hidden:
+            synonyms = _broker_synonyms(key, broker)
+            value = synonyms[0].value if synonyms else None
+            if key in ("node.id", "broker.id"):
+                value = str(broker.static.node_id)
+            entries.append(_entry(key, row, value, synonyms, row.scope is Scope.READ_ONLY))
+    others = {key for _, texts in broker.texts() for key in texts if key not in BrokerConfig.rows}
+    return sorted(entries + [_other_entry(key, broker) for key in others])
+
+
+def default_broker_entries(dynamic_default: Mapping[str, str]) -> list[Entry]:
+    """What was set for all brokers of the cluster, by name."""
+    entries = []
+    for key, text in dynamic_default.items():
+        row = BrokerConfig.rows.get(key)
+        sensitive = row is None or row.is_sensitive
+        value = None if row is None or sensitive else _text(row, text)
+        synonyms = (Synonym(key, value, Source.DYNAMIC_DEFAULT_BROKER),)
+        if row is None:
+            source = Source.DYNAMIC_DEFAULT_BROKER
+            entries.append(Entry(key, None, source, Kind.UNKNOWN, synonyms, is_sensitive=True))
+        else:
+            entries.append(_entry(key, row, value, synonyms, row.scope is Scope.READ_ONLY))
+    return sorted(entries)
+
+
+def _entry(
+    key: str, row: Setting, value: str | None, synonyms: tuple[Synonym, ...], read_only: bool
+) -> Entry:
+    return Entry(
+        key,
+        None if row.is_sensitive else value,
+        synonyms[0].source if synonyms else Source.DEFAULT,
+        row.kind,
+        synonyms,
+        row.is_sensitive,
+        read_only,
+        row.sentence,
+    )
+
+
+def _broker_synonyms(key: str, broker: BrokerLayers) -> tuple[Synonym, ...]:
+    return _synonyms(FALLBACKS.get(key, (key,)), key, broker)
+
+
+def _synonyms(keys: Iterable[str], head: str, broker: BrokerLayers) -> tuple[Synonym, ...]:
+    """As Kafka: layer by layer, from the first that is about the key itself."""
+    found = []
+    for source, texts in broker.texts():
+        for key in keys:
+            if key in texts:
+                row = _row(key)
+                value = None if row is None or row.is_sensitive else _text(row, texts[key])
+                found.append(Synonym(key, value, source))
+    for key in keys:
+        row = BrokerConfig.rows.get(key)
+        if row is not None and row.default is not None:
+            found.append(Synonym(key, row.default_text, Source.DEFAULT))
+    while found and found[0].name != head:
+        del found[0]
+    return tuple(found)
+
+
+def _other_entry(key: str, broker: BrokerLayers) -> Entry:
+    """A key outside the table. Nobody knows what it holds, so its value is never shown, unless
+    it is a known setting made for one listener."""
+    row = _row(key)
+    keys = (key,) if row is None else (key, row.key)
+    synonyms = _synonyms(keys, key, broker)
+    value = synonyms[0].value
+    kind = Kind.UNKNOWN if row is None else row.kind
+    sensitive = row is None or row.is_sensitive
+    return Entry(key, value, synonyms[0].source, kind, synonyms, sensitive, read_only=True)
+
+
+def _row(key: str) -> Setting | None:
+    """The row of a key, also behind `listener.name.<name>.` or a SASL mechanism's name."""
+    row = BrokerConfig.rows.get(key)
+    if row is None and key.startswith(LISTENER_PREFIX):
+        _, _, rest = key.removeprefix(LISTENER_PREFIX).partition(".")
+        while rest and row is None:
+            row = BrokerConfig.rows.get(rest)
+            _, _, rest = rest.partition(".")
+    return row
+
+
+def _text(row: Setting, text: str) -> str | None:
+    """The text as the broker understood it; as it stands if it is not valid any more."""
+    try:
+        return value_text(row.parse(text))
+    except ConfigError:
+        return text
+
+
+def _is_valid(key: str, text: str) -> bool:
+    row = BrokerConfig.rows.get(key)
+    if row is None:
+        return False
+    try:
+        row.parse(text)
+    except ConfigError:
+        return False
+    return True
