@@ -36,6 +36,22 @@ cpdef tuple walk_records(
     long long unstamped_delta)
 
 @cython.locals(
+    keys_required=cython.bint, delta_least=cython.longlong, delta_greatest=cython.longlong,
+    unstamped_delta=cython.longlong, refused=list, keyless=cython.longlong,
+    untimely=cython.longlong, index=cython.longlong, size=cython.longlong, record_end=Py_ssize_t,
+    delta=cython.longlong, _=cython.longlong)
+cpdef tuple list_refused(
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, long long count,
+    tuple bounds, Py_ssize_t length_max)
+
+@cython.locals(
+    size=cython.longlong, record_end=Py_ssize_t, delta=cython.longlong,
+    offset_delta=cython.longlong)
+cpdef tuple find_record(
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, long long delta_least,
+    long long offset_delta_least)
+
+@cython.locals(
     rows=list, position=Py_ssize_t, end=Py_ssize_t, index=cython.longlong, size=cython.longlong,
     record_end=Py_ssize_t, delta=cython.longlong, offset_delta=cython.longlong, fault=int,
     headers_end=Py_ssize_t, key=object, value=object, headers=tuple)
@@ -62,10 +78,6 @@ cpdef list scan_batches(const unsigned char[::1] buffer, Py_ssize_t position, Py
 cpdef tuple find_batch(
     const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, long long offset)
 
-@cython.locals(size=cython.longlong)
-cpdef tuple find_timestamp(
-    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, long long timestamp)
-
 @cython.locals(size=cython.longlong, checksum=cython.longlong)
 cpdef Py_ssize_t intact_end(
     const unsigned char[::1] buffer, object view, Py_ssize_t position, Py_ssize_t end) except -1
@@ -74,7 +86,3 @@ cpdef Py_ssize_t intact_end(
 cdef inline long long _int32(const unsigned char[::1] buffer, Py_ssize_t position) noexcept
 
 cdef inline long long _int64(const unsigned char[::1] buffer, Py_ssize_t position) noexcept
-
-@cython.locals(
-    size=Py_ssize_t, position=Py_ssize_t, rest=Py_ssize_t, h=cython.ulonglong, k=cython.ulonglong)
-cpdef unsigned long long murmur2(const unsigned char[::1] key) except? 0

@@ -160,6 +160,65 @@ def walk_records(
     return fault, index, delta_min, delta_max, index_of_max, null_keys
 
 
+def list_refused(
+    buffer: Buffer,
+    position: int,
+    end: int,
+    count: int,
+    bounds: tuple[bool, int, int, int],
+    length_max: int,
+) -> tuple[list[tuple[int, int, bool]], int, int]:
+    """Who breaks a topic's rules in a body that `walk_records` has found good.
+
+    `bounds` is (keys required, least delta, greatest delta, delta of records without a time).
+    Returns the first so many as (index, timestamp delta, whether it is the key that is missing),
+    and how many in all miss a key or have a wrong time.
+    """
+    keys_required, delta_least, delta_greatest, unstamped_delta = bounds
+    refused: list[tuple[int, int, bool]] = []
+    keyless = 0
+    untimely = 0
+    index = 0
+    _check_range(buffer, position, end)
+    while index < count and position < end:
+        size, position = _varint(buffer, position, end)
+        record_end = position + size
+        delta, position = _varlong(buffer, position + 1, record_end)
+        _, position = _varint(buffer, position, record_end)
+        size, position = _varint(buffer, position, record_end)
+        if keys_required and size < 0:
+            keyless += 1
+            if len(refused) < length_max:
+                refused.append((index, delta, True))
+        elif delta != unstamped_delta and (delta < delta_least or delta > delta_greatest):
+            untimely += 1
+            if len(refused) < length_max:
+                refused.append((index, delta, False))
+        position = record_end
+        index += 1
+    return refused, keyless, untimely
+
+
+def find_record(
+    buffer: Buffer, position: int, end: int, delta_least: int, offset_delta_least: int
+) -> tuple[int, int]:
+    """Offset delta and timestamp delta of the first record at or after both; (-1, 0) if none."""
+    _check_range(buffer, position, end)
+    while 0 <= position < end:
+        size, position = _varint(buffer, position, end)
+        if size < 0 or size > end - position:
+            break
+        record_end = position + size
+        delta, position = _varlong(buffer, position + 1, record_end)
+        offset_delta, position = _varint(buffer, position, record_end)
+        if position < 0:
+            break
+        if delta >= delta_least and offset_delta >= offset_delta_least:
+            return offset_delta, delta
+        position = record_end
+    return -1, 0
+
+
 def read_records(
     buffer: Buffer, body: bytes, base_offset: int, base_timestamp: int, count: int
 ) -> tuple[list[Row], int]:
@@ -301,19 +360,6 @@ def find_batch(buffer: Buffer, position: int, end: int, offset: int) -> tuple[bo
     return False, position
 
 
-def find_timestamp(buffer: Buffer, position: int, end: int, timestamp: int) -> tuple[bool, int]:
-    """As `find_batch`: the first batch whose max timestamp is `timestamp` or later."""
-    _check_range(buffer, position, end)
-    while end - position >= _HEADER_BYTES and buffer[position + 16] == 2:
-        size = _int32(buffer, position + 8) + 12
-        if size < _HEADER_BYTES:
-            break
-        if _int64(buffer, position + 35) >= timestamp:
-            return True, position
-        position += size
-    return False, position
-
-
 def intact_end(buffer: Buffer, view: memoryview, position: int, end: int) -> int:
     """Where the batches stop being whole with a right checksum: what recovery may keep.
 
@@ -341,28 +387,3 @@ def _int32(buffer: Buffer, position: int) -> int:
 
 def _int64(buffer: Buffer, position: int) -> int:
     return _int32(buffer, position) * 0x100000000 + (_int32(buffer, position + 4) & 0xFFFFFFFF)
-
-
-def murmur2(key: Buffer) -> int:
-    """The hash by which Java's producer gives keys to partitions, as an unsigned number."""
-    size = len(key)
-    position = 0
-    h = 0x9747B28C ^ size
-    while size - position >= 4:
-        k = key[position + 3]
-        k = k << 8 | key[position + 2]
-        k = k << 8 | key[position + 1]
-        k = k << 8 | key[position]
-        k = (k * 0x5BD1E995) & 0xFFFFFFFF
-        k = ((k ^ (k >> 24)) * 0x5BD1E995) & 0xFFFFFFFF
-        h = ((h * 0x5BD1E995) & 0xFFFFFFFF) ^ k
-        position += 4
-    rest = size - position
-    if rest > 2:
-        h ^= key[position + 2] << 16
-    if rest > 1:
-        h ^= key[position + 1] << 8
-    if rest > 0:
-        h = ((h ^ key[position]) * 0x5BD1E995) & 0xFFFFFFFF
-    h = ((h ^ (h >> 13)) * 0x5BD1E995) & 0xFFFFFFFF
-    return h ^ (h >> 15)

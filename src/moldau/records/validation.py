@@ -35,12 +35,14 @@ from moldau.records.codec import assemble, write_checksum
 from moldau.records.compression import Codec, compress, decompress
 
 TIMESTAMP_MAX = 0x7FFFFFFFFFFFFFFF
+TIMESTAMP_MIN = -TIMESTAMP_MAX - 1
 DECOMPRESSED_BYTES_FLOOR = 64 * 1024 * 1024
 DECOMPRESSED_TIMES = 16
 """A compressed batch may hold the larger of the two: 64 MiB, 16 times `max.message.bytes`."""
 RECORD_ERRORS_MAX = 1000
 """A client is told about so many bad records of one batch; more would only swell the answer."""
 
+_NO_KEY = "a compacted topic takes no records without a key"
 _LEGACY_OVERHEAD_BYTES = 14
 _ATTRIBUTES = struct.Struct(">h")
 _TIMESTAMP = struct.Struct(">q")
@@ -115,7 +117,7 @@ def validate_produce(records: memoryview, rules: ProduceRules, now_ms: int) -> P
             or now_ms - base_timestamp - delta_min > rules.before_max_ms
         )
     ):
-        raise _refusal_by_record(bytes(body[start:]), header, rules, now_ms)
+        raise _refusal_by_record(body, start, header, rules, now_ms)
     if rules.compression != "producer" and rules.compression != codec:
         records, header = _recompressed(body[start:], header, rules.compression, rules)
     if rules.log_append_time:
@@ -223,31 +225,38 @@ def _decompressed(records: memoryview, codec: int, rules: ProduceRules) -> memor
 
 
 def _refusal_by_record(
-    body: bytes, header: BatchHeader, rules: ProduceRules, now_ms: int
+    body: memoryview, start: int, header: BatchHeader, rules: ProduceRules, now_ms: int
 ) -> RecordsRefused:
-    rows, _ = kernel.read_records(body, body, 0, header.base_timestamp, header.record_count)
-    errors: list[RecordError] = []
-    error = Error.INVALID_RECORD
-    for index, (_, timestamp, key, _, _) in enumerate(rows):
-        if rules.keys_required and key is None:
-            errors.append((index, "a compacted topic takes no records without a key"))
-        elif fault := _timestamp_fault(timestamp, rules, now_ms):
-            errors.append((index, fault))
-            error = Error.INVALID_TIMESTAMP
-    message = (
-        f"{len(errors)} of {header.record_count} records were refused; the first: {errors[0][1]}"
+    """Names the records at fault without making objects of the others: there may be millions."""
+    base = header.base_timestamp
+    earliest, latest = TIMESTAMP_MIN, TIMESTAMP_MAX
+    if not rules.log_append_time:
+        earliest = now_ms - rules.before_max_ms
+        latest = min(now_ms + rules.after_max_ms, TIMESTAMP_MAX)
+    bounds = (
+        rules.keys_required,
+        max(earliest - base, TIMESTAMP_MIN),
+        min(latest - base, TIMESTAMP_MAX),
+        NO_TIMESTAMP - base,
     )
-    return RecordsRefused(error, message, errors[:RECORD_ERRORS_MAX])
-
-
-def _timestamp_fault(timestamp: int, rules: ProduceRules, now_ms: int) -> str | None:
-    if rules.log_append_time or timestamp == NO_TIMESTAMP:
-        return None
-    earliest = now_ms - rules.before_max_ms
-    latest = min(now_ms + rules.after_max_ms, TIMESTAMP_MAX)
-    if not earliest <= timestamp <= latest:
-        return f"timestamp {timestamp} is out of range: it should be within [{earliest}, {latest}]"
-    return None
+    refused, keyless, untimely = kernel.list_refused(
+        body, start, len(body), header.record_count, bounds, RECORD_ERRORS_MAX
+    )
+    record_errors: list[RecordError] = [
+        (index, _NO_KEY)
+        if is_keyless
+        else (
+            index,
+            f"timestamp {base + delta} is out of range: it should be in [{earliest}, {latest}]",
+        )
+        for index, delta, is_keyless in refused
+    ]
+    return RecordsRefused(
+        Error.INVALID_TIMESTAMP if untimely else Error.INVALID_RECORD,
+        f"{keyless + untimely} of {header.record_count} records were refused;"
+        f" the first: {record_errors[0][1]}",
+        record_errors,
+    )
 
 
 def _recompressed(

@@ -149,4 +149,16 @@ def test_a_record_is_found_by_time(codec: Codec) -> None:
     batch = encode_batch(records, base_offset=100, codec=codec)
     assert find_timestamp(batch, 0, 5) == (10, 100)
     assert find_timestamp(batch, 0, 11) == (30, 101)
+    assert find_timestamp(batch, 0, 11, 102) == (20, 102)
     assert find_timestamp(batch, 0, 31) is None
+    assert find_timestamp(batch, 0, 5, 104) is None
+    assert find_timestamp(batch, 0, 2**63 - 1) is None
+    assert find_timestamp(batch, 0, -(2**63)) == (10, 100)
+
+
+def test_a_record_of_a_log_append_time_batch_is_found_by_the_batchs_time() -> None:
+    batch = encode_batch([Record(timestamp=1)] * 3, base_offset=100, log_append_time_ms=50)
+    assert find_timestamp(batch, 0, 50) == (50, 100)
+    assert find_timestamp(batch, 0, 10, 102) == (50, 102)
+    assert find_timestamp(batch, 0, 51) is None
+    assert find_timestamp(batch, 0, 10, 103) is None

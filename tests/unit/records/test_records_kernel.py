@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import moldau.records
 from moldau.records import kernel as installed
 from moldau.records.batch import HEADER_BYTES
 from moldau.records.codec import Record, encode_batch
+from tests.support.uncompiled import uncompiled
 
-
-def _plain() -> ModuleType:
-    path = Path(moldau.records.__file__).with_name("kernel.py")
-    spec = importlib.util.spec_from_file_location("moldau_kernel_uncompiled", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-PLAIN = _plain()
+PLAIN = uncompiled(installed)
 KERNELS = [PLAIN, installed] if installed.COMPILED else [PLAIN]
 SIZE, STRUCTURE, OFFSET, HEADER_COUNT, HEADER_KEY, TRAILING = range(1, 7)
 
@@ -87,7 +74,9 @@ def test_a_range_outside_the_buffer_is_a_bug_of_the_caller(
     with pytest.raises(IndexError):
         kernel.find_batch(buffer, position, end, 0)
     with pytest.raises(IndexError):
-        kernel.find_timestamp(buffer, position, end, 0)
+        kernel.find_record(buffer, position, end, 0, 0)
+    with pytest.raises(IndexError):
+        kernel.list_refused(buffer, position, end, 1, (True, 0, 0, 0), 1)
     with pytest.raises(IndexError):
         kernel.intact_end(buffer, memoryview(buffer), position, end)
 
@@ -210,11 +199,33 @@ def test_a_batch_is_found_by_offset_from_headers_alone(kernel: ModuleType) -> No
     assert kernel.find_batch(bytes(100), 0, 100, 0) == (False, 0)
 
 
-def test_a_batch_is_found_by_timestamp(kernel: ModuleType) -> None:
-    log, positions = batches()
-    assert kernel.find_timestamp(log, 0, len(log), 12) == (True, positions[1])
-    assert kernel.find_timestamp(log, 0, len(log), 13) == (True, positions[2])
-    assert kernel.find_timestamp(log, 0, len(log), 33) == (False, len(log))
+def test_a_record_is_found_by_time_and_offset(kernel: ModuleType) -> None:
+    body = body_of(*[Record(timestamp=time) for time in (10, 40, 20, 40)])
+    assert kernel.find_record(body, 0, len(body), 0, 0) == (0, 0)
+    assert kernel.find_record(body, 0, len(body), 1, 0) == (1, 30)
+    assert kernel.find_record(body, 0, len(body), 0, 2) == (2, 10)
+    assert kernel.find_record(body, 0, len(body), 11, 2) == (3, 30)
+    assert kernel.find_record(body, 0, len(body), 31, 0) == (-1, 0)
+    assert kernel.find_record(body, 0, len(body), 0, 4) == (-1, 0)
+    assert kernel.find_record(b"\xff" * 20, 0, 20, 0, 0) == (-1, 0)
+    assert kernel.find_record(body[:-1], 0, len(body) - 1, 0, 3) == (-1, 0)
+
+
+def test_records_that_break_the_rules_are_listed_up_to_a_bound(kernel: ModuleType) -> None:
+    body = body_of(
+        Record(timestamp=100, key=b"k"),
+        Record(timestamp=90, key=b"k"),
+        Record(timestamp=111, key=b"k"),
+        Record(timestamp=200),
+        Record(timestamp=-1, key=b"k"),
+    )
+    bounds = (True, -5, 10, -101)
+    assert kernel.list_refused(body, 0, len(body), 5, bounds, 9) == (
+        [(1, -10, False), (2, 11, False), (3, 100, True)],
+        1,
+        2,
+    )
+    assert kernel.list_refused(body, 0, len(body), 5, bounds, 1) == ([(1, -10, False)], 1, 2)
 
 
 def test_what_recovery_may_keep_ends_before_the_first_wrong_checksum(kernel: ModuleType) -> None:
@@ -230,23 +241,6 @@ def test_a_buffer_may_be_bytes_or_a_view_writable_or_not(kernel: ModuleType) -> 
     body = body_of(Record(value=b"v"))
     for buffer in (body, bytearray(body), memoryview(body), memoryview(bytearray(body))):
         assert kernel.walk_records(buffer, 0, len(body), 1, 0)[0] == 0
-
-
-# From Java: Utils.murmur2("…".getBytes()).
-@pytest.mark.parametrize(
-    ("key", "java_hash"),
-    [
-        (b"21", -973932308),
-        (b"foobar", -790332482),
-        (b"a-little-bit-long-string", -985981536),
-        (b"a-little-bit-longer-string", -1486304829),
-        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
-        (b"abc", 479470107),
-        (b"", 275646681),
-    ],
-)
-def test_keys_hash_as_in_java(kernel: ModuleType, key: bytes, java_hash: int) -> None:
-    assert kernel.murmur2(key) == java_hash & 0xFFFFFFFF
 
 
 @pytest.mark.skipif(not installed.COMPILED, reason="there is no compiled kernel to compare with")
@@ -267,6 +261,7 @@ def test_compiled_and_plain_agree_on_any_bytes(
     assert installed.read_records(body, body, 9, 5, count) == PLAIN.read_records(
         body, body, 9, 5, count
     )
+    assert installed.find_record(body, 0, end, 2, 1) == PLAIN.find_record(body, 0, end, 2, 1)
     log = encode_batch([Record()]) + noise + bytes(20)
     assert installed.scan_batches(log, 0, len(log)) == PLAIN.scan_batches(log, 0, len(log))
     assert installed.find_batch(log, 0, len(log), 9) == PLAIN.find_batch(log, 0, len(log), 9)
