@@ -50,6 +50,7 @@ class BrokerLayers(NamedTuple):
     """A broker's settings by where they were made."""
 
     static: BrokerConfig
+    """Only what its file says counts here, whatever was changed since."""
     dynamic_default: Mapping[str, str] = {}
     dynamic: Mapping[str, str] = {}
 
@@ -64,6 +65,8 @@ class BrokerLayers(NamedTuple):
         """What is in force. Dynamic settings that are no longer valid are passed over, as they
         are when a broker starts with them."""
         merged = {**self.dynamic_default, **self.dynamic}
+        if merged == self.static.overrides:
+            return self.static
         try:
             return self.static.with_overrides(merged)
         except ConfigError:
@@ -82,24 +85,33 @@ FALLBACKS = {
 """Settings that take their value from another one while they have none of their own."""
 
 
-def topic_entries(overrides: Mapping[str, str], broker: BrokerLayers) -> list[Entry]:
-    """Every setting of a topic, by name."""
-    overrides = {TopicConfig.aliases.get(key, key): text for key, text in overrides.items()}
+def topic_defaults(broker: BrokerLayers) -> dict[str, Entry]:
+    """Every setting of a topic that overrides none, by name."""
     current = broker.current()
-    entries = []
-    for key, row in TopicConfig.rows.items():
-        if row.hidden and key not in overrides:
-            continue
-        inherited = () if row.synonym is None else _broker_synonyms(row.synonym, broker)
-        if key in overrides:
-            value = _text(row, overrides[key])
-            synonyms = (Synonym(key, value, Source.TOPIC), *inherited)
+    entries = {}
+    for key, row in sorted(TopicConfig.rows.items()):
+        if row.synonym is None:
+            entries[key] = _entry(key, row, row.default_text, (), read_only=False)
         else:
-            name = row.name if row.synonym is None else BrokerConfig.rows[row.synonym].name
-            value = row.default_text if row.synonym is None else value_text(getattr(current, name))
-            synonyms = inherited
-        entries.append(_entry(key, row, value, synonyms, read_only=False))
-    return sorted(entries)
+            value = value_text(getattr(current, BrokerConfig.rows[row.synonym].name))
+            synonyms = _broker_synonyms(row.synonym, broker)
+            entries[key] = _entry(key, row, value, synonyms, read_only=False)
+    return entries
+
+
+def topic_entries(overrides: Mapping[str, str], defaults: Mapping[str, Entry]) -> list[Entry]:
+    """Every setting of a topic, by name; `defaults` is what `topic_defaults` returned."""
+    own = {TopicConfig.aliases.get(key, key): text for key, text in overrides.items()}
+    entries = []
+    for key, default in defaults.items():
+        row = TopicConfig.rows[key]
+        if key in own:
+            value = _text(row, own[key])
+            synonyms = (Synonym(key, value, Source.TOPIC), *default.synonyms)
+            entries.append(_entry(key, row, value, synonyms, read_only=False))
+        elif not row.hidden:
+            entries.append(default)
+    return entries
 
 
 def broker_entries(broker: BrokerLayers) -> list[Entry]:
