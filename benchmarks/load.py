@@ -229,6 +229,11 @@ class Loop:
                 raise TimeoutError("some requests were never answered")
             self.once(replace=False)
 
+    def close(self) -> None:
+        self.epoll.close()
+        for stream in self.streams:
+            stream.socket.close()
+
     def once(self, *, replace: bool) -> None:
         for file, _mask in self.epoll.poll(1.0):
             stream = self.by_file[file]
@@ -241,6 +246,14 @@ class Loop:
 
 
 def measure(loop: Loop, limits: Limits, broker_pid: int) -> Outcome:
+    """Warm up, measure, wait for what is still due, and close every connection."""
+    try:
+        return measured(loop, limits, broker_pid)
+    finally:
+        loop.close()
+
+
+def measured(loop: Loop, limits: Limits, broker_pid: int) -> Outcome:
     loop.run(limits.warm_up_seconds, limits.warm_up_bytes)
     answers, moved = loop.answers, loop.bytes
     broker_cpu, own_cpu = cpu_seconds(broker_pid), time.process_time()

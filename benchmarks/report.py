@@ -10,7 +10,8 @@ from benchmarks.measures import MEASURES, Measure, Values
 
 METHOD = """\
 Both brokers run on the same machine in turn, several alternations, each with default settings on
-an empty log directory. The order changes from round to round. The load is one process on raw
+an empty log directory. The order changes from round to round. After its start a broker gets 20
+seconds of small requests to warm up, which a JVM needs. The load is one process on raw
 sockets that sends bytes encoded beforehand and counts the answers; it checks error codes, and
 after every phase the broker's log end offsets must equal what was sent. A MB is 1,000,000 bytes.
 

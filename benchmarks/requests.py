@@ -54,11 +54,6 @@ def batch(record_bytes: int, record_count: int, timestamp_ms: int) -> Batch:
     return Batch(head + checked, record_count)
 
 
-def batch_of_size(batch_bytes: int, timestamp_ms: int) -> Batch:
-    """As many records of 1,000 bytes as make a batch of about `batch_bytes`."""
-    return batch(1000, max(1, batch_bytes // 1010), timestamp_ms)
-
-
 def framed(api_key: int, version: int, body: bytes, *, flexible: bool) -> bytes:
     header = HEADER.pack(api_key, version, CORRELATION_ID, 5) + b"bench"
     if flexible:

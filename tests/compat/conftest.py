@@ -56,3 +56,10 @@ def client(request: pytest.FixtureRequest, clients: Clients) -> Client:
 def new_name() -> Callable[[str], str]:
     """Topic names that no earlier test or run has used."""
     return lambda purpose: f"{purpose}-{uuid.uuid4().hex[:12]}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first of these fetches packages and builds, which may take a while on a slow line."""
+    for item in items:
+        if item.get_closest_marker("compat"):
+            item.add_marker(pytest.mark.timeout(1200))
