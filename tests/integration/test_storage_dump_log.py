@@ -30,6 +30,8 @@ COMPLAINTS = re.compile(
     r"|could not|isvalid: false",
     re.IGNORECASE,
 )
+FIRST_OFFSET_SURPRISE = re.compile(r"Non-consecutive offsets in .*\n  -1 is followed by \d+\n")
+"""The tool counts from -1, so the first batch of every later segment surprises it."""
 NOW_MS = 1_700_000_000_000
 
 
@@ -55,8 +57,8 @@ def dump(files: list[Path], *options: str) -> str:
     command = ["java", *jvm, log4j, "-cp", f"{LIBS}/*", TOOL, "--files", names, *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    lines = (done.stdout + done.stderr).splitlines()
-    complaints = [line for line in lines if COMPLAINTS.search(line)]
+    printed = FIRST_OFFSET_SURPRISE.sub("", done.stdout + done.stderr)
+    complaints = [line for line in printed.splitlines() if COMPLAINTS.search(line)]
     assert not complaints, "\n".join(complaints[:20])
     return done.stdout
 

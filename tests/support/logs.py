@@ -19,6 +19,7 @@ from tests.support.virtual_time import ManualClock
 
 DAY_MS = 86_400_000
 LONG_MAX = 2**63 - 1
+PARTITION = TopicPartition("logs", 0)
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class LogBench:
     root: Path
     settings: SmallSettings = field(default_factory=SmallSettings)
     clock: ManualClock = field(default_factory=lambda: ManualClock(1_700_000_000_000))
-    partition: TopicPartition = TopicPartition("logs", 0)
+    partition: TopicPartition = PARTITION
     log_start_offset: int = 0
     recovery_point: int = 0
 
