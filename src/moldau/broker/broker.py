@@ -1,0 +1,249 @@
+"""The composition root: builds every part of a broker, hands them to one another, decides nothing.
+
+The order of the start is Kafka's: settings, logs, metadata, replicas, and only when all of that
+stands are clients let in. The stop goes the other way round. Whatever step of the start fails,
+`stop` undoes those before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
+from enum import Enum
+from pathlib import Path
+
+from moldau import __version__
+from moldau.broker.addresses import advertised_by, listeners_of, socket_settings_of
+from moldau.broker.background import Background
+from moldau.broker.dispatch import Dispatch
+from moldau.broker.log_jobs import plan_log_jobs
+from moldau.broker.log_setup import BrokerLoggers
+from moldau.broker.system_clock import SystemClock
+from moldau.config.broker import BrokerConfig
+from moldau.config.changes import DEFAULT_BROKER
+from moldau.config.definition import ConfigError
+from moldau.config.topic import TopicConfig
+from moldau.controller.controller import Controller
+from moldau.engine.timers import Timers
+from moldau.handlers.producer_ids import ProducerIdSource
+from moldau.handlers.routes import ROUTES
+from moldau.handlers.services import Services
+from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
+from moldau.metadata.store import StoreError
+from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
+from moldau.net.server import BindFault, Server
+from moldau.replication.fetch_sessions import FetchSessions
+from moldau.replication.replicas import Replicas
+from moldau.replication.waiting import Waiting
+from moldau.storage.faults import StorageFault
+from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE
+from moldau.storage.log_store import LogStore
+from moldau.storage.meta_properties import FILE_NAME as META_FILE
+from moldau.storage.threads import OneThread
+
+log = logging.getLogger("kafka.server.KafkaServer")
+fetcher_log = logging.getLogger("kafka.server.ReplicaFetcherManager")
+
+PRODUCE = 0
+OVERLAPPING = frozenset({PRODUCE})
+"""Requests that may follow one another unanswered: each has done its work when it waits."""
+
+
+class State(Enum):
+    NOT_RUNNING = "NotRunning"
+    STARTING = "Starting"
+    RECOVERING = "RecoveringFromUncleanShutdown"
+    RUNNING = "Running"
+    SHUTTING_DOWN = "ShuttingDown"
+
+
+class StartFault(Exception):
+    """The broker cannot start, for a reason that its operator can do something about."""
+
+
+class Broker:
+    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
+        self.config = config
+        """What is in force; replaced whole by a dynamic change."""
+        self.state = State.NOT_RUNNING
+        self._loop = loop
+        self._clock = SystemClock()
+        self._timers = Timers(self._clock, loop.call_later)
+        self._background = Background(loop)
+        self._threads = ThreadPoolExecutor(config.num_io_threads, "kafka-request-handler")
+        self._logs: LogStore | None = None
+        self._metadata: EmbeddedStore | None = None
+        self._controller: Controller | None = None
+        self._replicas: Replicas | None = None
+        self._services: Services | None = None
+        self._server: Server | None = None
+        self._endpoints: tuple[Endpoint, ...] = ()
+
+    @property
+    def bootstrap(self) -> str:
+        """The address to give a client."""
+        first = self._endpoints[0]
+        return f"{first.host}:{first.port}"
+
+    # Starting
+
+    async def start(self) -> None:
+        """Raises StartFault with what the operator should know."""
+        self._loop.set_default_executor(self._threads)
+        log.info("[KafkaServer id=%d] starting version=%s", self.config.node_id, __version__)
+        self._enter(State.STARTING)
+        try:
+            await self._open_logs()
+            await self._build()
+        except (BindFault, StorageFault, StoreError) as fault:
+            raise StartFault(str(fault)) from fault
+        self._enter(State.RUNNING)
+        log.info("[KafkaServer id=%d] started", self.config.node_id)
+
+    async def _open_logs(self) -> None:
+        config = self.config
+        if any(map(was_left_uncleanly, config.log_dirs)):
+            self._enter(State.RECOVERING)
+        defaults = TopicConfig.of(config, {})
+        logs = LogStore(
+            config.log_dirs,
+            node_id=config.node_id,
+            # A topic's own settings are not known yet: its replica sets them when it is placed.
+            settings_for=lambda topic: defaults,
+            clock=self._clock,
+            threads=OneThread(self._loop.call_soon_threadsafe),
+            recovery_threads=config.num_recovery_threads_per_data_dir,
+            producer_expiration_ms=config.producer_id_expiration_ms,
+        )
+        await self._loop.run_in_executor(None, logs.open)
+        self._logs = logs
+
+    async def _build(self) -> None:
+        assert self._logs is not None
+        config, node_id = self.config, self.config.node_id
+        self._metadata = EmbeddedStore(Path(self._logs.directories[0].path) / FILE_NAME)
+        self._metadata.open()
+        self._controller = controller = Controller(
+            self._metadata,
+            node_id,
+            config=lambda: self.config,
+            clock=self._clock,
+            timers=self._timers,
+            random_bytes=os.urandom,
+        )
+        waiting = Waiting(self._loop, self._timers)
+        self._replicas = Replicas(
+            node_id, self._logs, waiting, self._clock, config, controller.image
+        )
+        self._services = Services(
+            node_id=node_id,
+            config=config,
+            image=lambda: controller.image,
+            replicas=self._replicas,
+            controller=controller,
+            fetch_sessions=FetchSessions(
+                config.max_incremental_fetch_session_cache_slots, new_session_id
+            ),
+            producer_ids=ProducerIdSource(controller.allocate_producer_ids),
+            timers=self._timers,
+            clock=self._clock,
+            log_levels=BrokerLoggers(),
+        )
+        dispatch = Dispatch(ROUTES, self._services, self._loop)
+        self._server = Server(self._loop, socket_settings_of(config), dispatch, OVERLAPPING)
+        bound = [self._server.bind(listener) for listener in listeners_of(config)]
+        controller.on_image(self._follow)
+        image = await controller.load()
+        log.info("Cluster ID = %s", image.cluster_id)
+        self._logs.claim_cluster(image.cluster_id)
+        self._endpoints = advertised_by(config, bound)
+        await controller.register(BrokerNode(node_id, self._endpoints, config.broker_rack))
+        self._plan_jobs()
+        self._server.start()
+
+    def _enter(self, state: State) -> None:
+        self.state = state
+        log.info("[KafkaServer id=%d] state=%s", self.config.node_id, state.value)
+
+    def _plan_jobs(self) -> None:
+        assert self._logs is not None
+        assert self._replicas is not None
+        logs, replicas, config = self._logs, self._replicas, self.config
+        plan_log_jobs(self._background, logs, replicas, config)
+
+    # Changes while running
+
+    def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Called after every committed change of the cluster, before its reply leaves."""
+        assert self._replicas is not None
+        if new.broker_configs != old.broker_configs:
+            self._reconfigure(new)
+        self._replicas.apply(old, new)
+
+    def _reconfigure(self, image: ClusterImage) -> None:
+        assert self._replicas is not None
+        assert self._services is not None
+        assert self._server is not None
+        overrides = {
+            **image.broker_configs.get(DEFAULT_BROKER, {}),
+            **image.broker_configs.get(str(self.config.node_id), {}),
+        }
+        try:
+            config = self.config.with_overrides(overrides)
+        except ConfigError as fault:
+            log.error("Dynamic settings are left as they were: %s", fault)
+            return
+        if config == self.config:
+            return
+        if config.num_io_threads != self.config.num_io_threads:
+            self._threads.shutdown(wait=False)
+            self._threads = ThreadPoolExecutor(config.num_io_threads, "kafka-request-handler")
+            self._loop.set_default_executor(self._threads)
+        self.config = config
+        self._services.config = config
+        self._server.settings = socket_settings_of(config)
+        self._replicas.reconfigure(config)
+        log.info("[KafkaServer id=%d] settings changed: %s", config.node_id, ", ".join(overrides))
+
+    # Stopping
+
+    async def stop(self) -> None:
+        """Also after a start that failed half-way. No acknowledged record needs recovery then."""
+        node_id = self.config.node_id
+        log.info("[KafkaServer id=%d] shutting down", node_id)
+        was_running = self.state is State.RUNNING
+        self._enter(State.SHUTTING_DOWN)
+        if was_running:
+            log.info("[KafkaServer id=%d] Starting controlled shutdown", node_id)
+            fetcher_log.info(
+                "[ReplicaFetcherManager on broker %d] Removed fetcher for partitions Set()", node_id
+            )
+            log.info("[KafkaServer id=%d] Controlled shutdown succeeded", node_id)
+        if self._server is not None:
+            self._server.stop()
+        await self._background.stop()
+        if self._controller is not None and self._metadata is not None:
+            try:
+                await self._controller.close()
+                await self._metadata.close()
+            except StoreError as fault:
+                log.error("The metadata store was not closed: %s", fault)
+        if self._logs is not None:
+            self._logs.close(self._replicas.high_watermarks() if self._replicas else {})
+        self._timers.close()
+        self._threads.shutdown()
+        self._enter(State.NOT_RUNNING)
+        log.info("[KafkaServer id=%d] shut down completed", node_id)
+
+
+def was_left_uncleanly(directory: str) -> bool:
+    """Whether a broker used the log directory and did not get to stop in order."""
+    folder = Path(directory)
+    return (folder / META_FILE).exists() and not (folder / CLEAN_SHUTDOWN_FILE).exists()
+
+
+def new_session_id() -> int:
+    """Random, and never 0, which stands for no session."""
+    return int.from_bytes(os.urandom(4)) % (2**31 - 1) + 1
