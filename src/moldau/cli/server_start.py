@@ -84,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
 
     with announced(config.node_id):
         # `make run` is meant for people too, wherever its output goes.
-        greets = not options.daemon and (sys.stdout.isatty() or "MAKELEVEL" in os.environ)
+        greets = not options.daemon and (sys.stdout.isatty() or os.environ.get("MAKELEVEL"))
         return run_broker(config, remarks, greet if greets else None)
 
 
