@@ -19,11 +19,11 @@ log = logging.getLogger("kafka.server.epoch.LeaderEpochFileCache")
 
 
 class EpochFile:
-    __slots__ = ("_undurable", "history", "path")
+    __slots__ = ("_is_unflushed", "history", "path")
 
     def __init__(self, directory: str) -> None:
         self.path = os.path.join(directory, EPOCHS_FILE)
-        self._undurable = False
+        self._is_unflushed = False
         try:
             self.history = EpochHistory(read_epochs(self.path))
         except CorruptFile as corrupt:
@@ -46,16 +46,12 @@ class EpochFile:
         self.history.clear()
         self._write()
 
-    def take_undurable(self) -> bytes | None:
-        """What a flush must write with fsync; None if the disk has it."""
-        if not self._undurable:
-            return None
-        self._undurable = False
-        return encode_epochs(self.history.entries)
-
-    def flush_failed(self) -> None:
-        self._undurable = True
+    def take_unflushed(self) -> list[str]:
+        """What a flush must force to disk: this file if it has changed since the last one."""
+        unflushed = [self.path] if self._is_unflushed else []
+        self._is_unflushed = False
+        return unflushed
 
     def _write(self) -> None:
-        self._undurable = True
+        self._is_unflushed = True
         write_whole(self.path, encode_epochs(self.history.entries), durable=False)

@@ -1,11 +1,15 @@
-"""Forcing a log to disk. What must be forced is listed on the loop; the waiting is a thread's."""
+"""Forcing a log to disk. What must be forced is listed on the loop; the waiting is a thread's.
+
+The list is of names only: should a directory have been deleted and made anew in the meantime, an
+fsync too many harms nobody.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from moldau.storage.faults import StorageFault
-from moldau.storage.files import sync_directory, sync_file, write_whole
+from moldau.storage.files import sync_directory, sync_file
 
 
 class FlushWork(NamedTuple):
@@ -15,14 +19,11 @@ class FlushWork(NamedTuple):
     """How often the log had been truncated; if it was since, the work counts for nothing."""
     files: tuple[str, ...]
     directories: tuple[str, ...]
-    epochs_path: str
-    epochs: bytes | None
-    """Leader epochs that are not yet durable."""
 
     def run(self) -> StorageFault | None:
         """Blocks until the disk has it all; safe in any thread. Files that were deleted in the
         meantime need no flushing."""
-        path = self.epochs_path
+        path = ""
         try:
             for path in self.files:
                 try:
@@ -34,10 +35,6 @@ class FlushWork(NamedTuple):
                     sync_directory(path)
                 except FileNotFoundError:
                     continue
-            if self.epochs is not None:
-                write_whole(self.epochs_path, self.epochs)
-        except StorageFault as fault:
-            return fault
         except OSError as error:
             return StorageFault.of("cannot flush", path, error)
         return None

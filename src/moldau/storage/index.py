@@ -9,6 +9,7 @@ the tail loses in a crash is rebuilt: segments that were never flushed are scann
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import struct
@@ -140,6 +141,14 @@ class SparseIndex:
             self._mapped_entries = self._saved
         return self._map
 
+    def _append(self, entry: bytes) -> None:
+        self._tail += entry
+        if len(self._tail) >= TAIL_ENTRIES_MAX * self.entry_bytes:
+            # The batch is in the log already, so this must not fail: what cannot be written now
+            # stays here and is tried again with the next entry, or by whoever must know.
+            with contextlib.suppress(StorageFault):
+                self.save()
+
     def _search(self, bisect: Callable[..., int], entry: struct.Struct, target: int) -> int:
         """Where `target` belongs among the values of the one field that `entry` unpacks."""
         unpack, size = entry.unpack_from, self.entry_bytes
@@ -172,9 +181,7 @@ class OffsetIndex(SparseIndex):
         super().__init__(path, base_offset, _POSITION_ENTRY.size)
 
     def append(self, offset: int, position: int) -> None:
-        self._tail += _POSITION_ENTRY.pack(offset - self.base_offset, position)
-        if len(self._tail) >= TAIL_ENTRIES_MAX * _POSITION_ENTRY.size:
-            self.save()
+        self._append(_POSITION_ENTRY.pack(offset - self.base_offset, position))
 
     def entry(self, index: int) -> OffsetPosition:
         return OffsetPosition(
@@ -223,10 +230,8 @@ class TimeIndex(SparseIndex):
     def append_if_later(self, timestamp: int, offset: int) -> None:
         if timestamp <= self.last().timestamp:
             return
-        self._tail += _TIME_ENTRY.pack(timestamp, offset - self.base_offset)
+        self._append(_TIME_ENTRY.pack(timestamp, offset - self.base_offset))
         self._last = TimestampOffset(timestamp, offset)
-        if len(self._tail) >= TAIL_ENTRIES_MAX * _TIME_ENTRY.size:
-            self.save()
 
     def entry(self, index: int) -> TimestampOffset:
         return TimestampOffset(

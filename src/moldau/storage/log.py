@@ -26,7 +26,7 @@ from moldau.records.batch import (
 from moldau.storage import admission, retention
 from moldau.storage.epoch_file import EpochFile
 from moldau.storage.faults import StorageFault
-from moldau.storage.files import SEGMENT_SUFFIXES, remove_if_there
+from moldau.storage.files import PARTITION_METADATA_FILE, SEGMENT_SUFFIXES, remove_if_there
 from moldau.storage.flushing import FlushWork
 from moldau.storage.following import checked_batches
 from moldau.storage.producer_state import CompletedTransaction, Origin, ProducerStates
@@ -190,8 +190,14 @@ class PartitionLog(ReadableLog):
         self.offset_end = offset_last + 1
 
     def _note(self, done: CompletedTransaction | None) -> None:
-        if done is not None and done.aborted:
+        if done is None or not done.aborted:
+            return
+        try:
             self.segments.active.txn_index.append(AbortedTransaction.of(done))
+        except StorageFault as fault:
+            # The marker is in the log, so readers would take the transaction for committed.
+            self.fault = fault
+            raise
 
     # -- rolling -----------------------------------------------------------------------------
 
@@ -346,14 +352,10 @@ class PartitionLog(ReadableLog):
             segment.save_indexes()
         files = [segment.path(suffix) for segment in unflushed for suffix in SEGMENT_SUFFIXES]
         files.append(snapshot_path(self.directory, self._snapshot_offset))
-        return FlushWork(
-            offset_end,
-            self._truncations,
-            tuple(files),
-            (self.directory, os.path.dirname(self.directory)),
-            self._epochs.path,
-            self._epochs.take_undurable(),
-        )
+        files.append(os.path.join(self.directory, PARTITION_METADATA_FILE))
+        files += self._epochs.take_unflushed()
+        directories = (self.directory, os.path.dirname(self.directory))
+        return FlushWork(offset_end, self._truncations, tuple(files), directories)
 
     def finish_flush(self, work: FlushWork, fault: StorageFault | None) -> None:
         if fault is not None:

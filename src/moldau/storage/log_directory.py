@@ -50,7 +50,6 @@ class LogDirectory:
         self.was_clean = False
         self.fault: StorageFault | None = None
         """Why the directory is offline; None while it works."""
-        self.log_count = 0
         self._lock: int | None = None
         self._written: dict[str, Mapping[TopicPartition, int]] = {}
 

@@ -48,6 +48,7 @@ class LogStore:
         paths = dict.fromkeys(os.path.abspath(path) for path in directories)
         self.directories = [LogDirectory(path) for path in paths]
         self.logs: dict[TopicPartition, PartitionLog] = {}
+        self._placed: dict[str, dict[TopicPartition, PartitionLog]] = {path: {} for path in paths}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         """As the last checkpoint had them."""
         self.cluster_id: str | None = None
@@ -169,7 +170,10 @@ class LogStore:
         for directory in self.online:
             try:
                 directory.write_checkpoints(self._checkpoints(directory, high_watermarks))
-                if all(partition_log.fault is None for partition_log in self.logs_in(directory)):
+                if all(
+                    partition_log.fault is None
+                    for partition_log in self.logs_in(directory).values()
+                ):
                     directory.leave_clean_mark()
             except StorageFault as fault:
                 log.error("Log directory %s was not left cleanly: %s", directory.path, fault)
@@ -187,9 +191,8 @@ class LogStore:
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         return self.logs.get(topic_partition)
 
-    def logs_in(self, directory: LogDirectory) -> list[PartitionLog]:
-        parent = directory.path
-        return [it for it in self.logs.values() if os.path.dirname(it.directory) == parent]
+    def logs_in(self, directory: LogDirectory) -> Mapping[TopicPartition, PartitionLog]:
+        return self._placed[directory.path]
 
     def create(
         self, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings
@@ -200,7 +203,7 @@ class LogStore:
             self._check_topic_id(existing, topic_id)
             existing.settings = settings
             return existing
-        directory = min(self.online, key=lambda each: each.log_count)
+        directory = min(self.online, key=lambda each: len(self.logs_in(each)))
         path = directory.file(str(topic_partition))
         try:
             os.makedirs(path, exist_ok=True)
@@ -234,7 +237,6 @@ class LogStore:
         settings: LogSettings,
         loaded: LoadedLog,
     ) -> PartitionLog:
-        self._directory_of(path).log_count += 1
         added = PartitionLog(
             topic_partition,
             topic_id,
@@ -247,18 +249,15 @@ class LogStore:
             rolled=self._flush_closed,
         )
         self.logs[topic_partition] = added
+        self._placed[os.path.dirname(path)][topic_partition] = added
         return added
-
-    def _directory_of(self, path: str) -> LogDirectory:
-        parent = os.path.dirname(path)
-        return next(directory for directory in self.directories if directory.path == parent)
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Take the log out of service at once; its files go after file.delete.delay.ms."""
         deleted = self.logs.pop(topic_partition)
-        self._directory_of(deleted.directory).log_count -= 1
-        self.high_watermarks.pop(topic_partition, None)
         parent = os.path.dirname(deleted.directory)
+        del self._placed[parent][topic_partition]
+        self.high_watermarks.pop(topic_partition, None)
         path = os.path.join(parent, deleted_directory_name(topic_partition, os.urandom(16).hex()))
         deleted.fault = StorageFault(
             "cannot use", deleted.directory, reason="the partition was deleted"
@@ -318,7 +317,7 @@ class LogStore:
     def _checkpoints(
         self, directory: LogDirectory, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> Checkpoints:
-        logs = {each.topic_partition: each for each in self.logs_in(directory)}
+        logs = self.logs_in(directory)
         return {
             RECOVERY_POINT_FILE: {p: each.recovery_point for p, each in logs.items()},
             # Only where it is not the first segment's, which its file name says.

@@ -12,6 +12,7 @@ from moldau.model.names import Millis, Offset, TopicPartition
 from moldau.model.regions import FileRegion
 from moldau.storage import timestamps
 from moldau.storage.epoch_file import EpochFile
+from moldau.storage.faults import StorageFault
 from moldau.storage.producer_state import ProducerStates
 from moldau.storage.segments import Segments
 from moldau.storage.timestamps import TimedOffset
@@ -27,6 +28,7 @@ class LogRead(NamedTuple):
 
 class ReadableLog:
     topic_partition: TopicPartition
+    directory: str
     segments: Segments
     producers: ProducerStates
     log_start_offset: Offset
@@ -57,11 +59,14 @@ class ReadableLog:
                 f"{self.log_start_offset}..{self.offset_end}",
             )
         segment = self.segments.active
-        if offset >= segment.base_offset:
-            span = segment.span(offset, max_bytes, offset_limit, min_one_batch)
-        else:
-            found = self.segments.span(offset, max_bytes, offset_limit, min_one_batch)
-            segment, span = found or (segment, None)
+        try:
+            if offset >= segment.base_offset:
+                span = segment.span(offset, max_bytes, offset_limit, min_one_batch)
+            else:
+                found = self.segments.span(offset, max_bytes, offset_limit, min_one_batch)
+                segment, span = found or (segment, None)
+        except OSError as error:
+            raise StorageFault.of("cannot read", self.directory, error) from error
         if span is None:
             return LogRead(None, offset)
         position, position_end, offset_end = span
@@ -87,11 +92,17 @@ class ReadableLog:
     def offset_for_timestamp(self, timestamp: Millis) -> TimedOffset | None:
         """The first record that is not earlier."""
         segments = self.segments.as_list()
-        return timestamps.first_at_or_after(segments, timestamp, self.log_start_offset)
+        try:
+            return timestamps.first_at_or_after(segments, timestamp, self.log_start_offset)
+        except OSError as error:
+            raise StorageFault.of("cannot read", self.directory, error) from error
 
     def offset_of_max_timestamp(self) -> TimedOffset | None:
         """The first of the records with the largest timestamp."""
-        return timestamps.of_latest(self.segments.as_list(), self.log_start_offset)
+        try:
+            return timestamps.of_latest(self.segments.as_list(), self.log_start_offset)
+        except OSError as error:
+            raise StorageFault.of("cannot read", self.directory, error) from error
 
     @property
     def latest_epoch(self) -> int:

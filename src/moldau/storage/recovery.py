@@ -89,7 +89,8 @@ def load_log(known: Recovery) -> LoadedLog:
         producers, snapshot_offset = _producers_before(
             known, segments, log_start_offset, offset_end
         )
-    for segment in segments[:-1]:
+    for segment in segments:
+        # Ten thousand idle logs need no ten thousand open files.
         segment.cool()
     recovery_point = offset_end if known.clean else min(known.recovery_point, offset_end)
     return LoadedLog(segments, log_start_offset, recovery_point, producers, epochs, snapshot_offset)

@@ -306,7 +306,9 @@ class Segment:
             # The indexed batch itself does not fit: the one before it is the last.
             start = max(position, self.offset_index.floor_position(start - 1))
             last = last_ending_by(descriptor, start, position_max, offset_limit)
-        assert last is not None, f"no batch in {self.path(LOG_SUFFIX)} at {position}"
+        if last is None:
+            reason = f"there is no batch at byte {position}"
+            raise StorageFault("cannot read", self.path(LOG_SUFFIX), reason=reason)
         return Span(position, *last)
 
     def read_first_timestamp(self) -> int:
