@@ -51,7 +51,11 @@ class JournalFile:
             frames, end = read_frames(content, self.path)
             if end != len(content) or not content:
                 self._start_over_at(end)
+        except StoreUnavailable:
+            self.close()
+            raise
         except OSError as fault:
+            self.close()
             raise StoreUnavailable(str(self.path), f"cannot be opened: {fault}") from fault
         self.size_bytes = max(end, len(FILE_HEADER))
         return frames

@@ -170,7 +170,9 @@ class _Plan:
         path = f"{op.path}{parent.children_made:010d}" if op.sequential else op.path
         if self._current(path) is not None:
             raise NodeExists(path)
-        self._touched[parent_path] = parent._replace(children_made=parent.children_made + 1)
+        if op.sequential or not op.ephemeral:
+            # The count numbers sequential nodes; for others it would only cost a sync.
+            self._touched[parent_path] = parent._replace(children_made=parent.children_made + 1)
         self._touched.pop(path, None)
         self._touched[path] = Put(path, op.data, 0, self._transaction, 0, op.ephemeral)
         self._child_came_or_went(path, +1)
