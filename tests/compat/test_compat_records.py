@@ -18,6 +18,7 @@ from tests.compat.records import (
     many_records,
     varied_records,
 )
+from tests.compat.stored import stored_codecs
 
 MESSAGE_TOO_LARGE = 10
 
@@ -26,7 +27,7 @@ NewName = Callable[[str], str]
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_shape_of_record_comes_back_unchanged(
-    client: Client, codec: str, new_name: NewName
+    client: Client, codec: str, new_name: NewName, bootstrap: str
 ) -> None:
     topic = new_name("shapes")
     client.create_topic(topic, partitions=1, configs={})
@@ -36,6 +37,7 @@ def test_every_shape_of_record_comes_back_unchanged(
 
     assert_offsets(written, offsets)
     assert_read_back(written, client.consume(topic, counts(written)))
+    assert stored_codecs(bootstrap, topic) == {codec}
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
