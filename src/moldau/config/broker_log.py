@@ -99,7 +99,8 @@ class LogSettings(Settings):
         doc="How often old segments are looked for.")
     log_cleanup_policy: Names = setting(
         "log.cleanup.policy", ("delete",), one_of=("compact", "delete"), scope=Scope.CLUSTER,
-        doc="What happens to old records: delete them, compact to the newest per key, or both.")
+        doc="What happens to old records: delete them, compact to the newest per key, or both; "
+            "empty keeps them all.")
     log_local_retention_ms: Long = setting(
         "log.local.retention.ms", -2, at_least=-2, scope=Scope.CLUSTER,
         no_effect="there is no tiered storage, everything is local",

@@ -304,12 +304,8 @@ def _double_text(value: float) -> str:
     """Java's form: plain between a thousandth and ten million, else as 1.5E10."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
-    mantissa, _, exponent = f"{value!r}".partition("e")
-    if not exponent:
-        mantissa, _, exponent = f"{value:.16e}".partition("e")
-        mantissa = mantissa.rstrip("0")
-    if mantissa.endswith("."):
-        mantissa += "0"
+    shortest = next(text for digits in range(17) if float(text := f"{value:.{digits}e}") == value)
+    mantissa, _, exponent = shortest.partition("e")
     if "." not in mantissa:
         mantissa += ".0"
     return f"{mantissa}E{int(exponent)}"

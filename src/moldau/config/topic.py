@@ -68,7 +68,8 @@ class TopicConfig(Settings):
     # Retention and compaction
     cleanup_policy: Names = setting(
         "cleanup.policy", ("delete",), one_of=("compact", "delete"), synonym="log.cleanup.policy",
-        doc="What happens to old records: delete them, compact to the newest per key, or both.")
+        doc="What happens to old records: delete them, compact to the newest per key, or both; "
+            "empty keeps them all.")
     retention_ms: Long = setting(
         "retention.ms", 7 * DAY, at_least=-1, synonym="log.retention.ms",
         doc="Delete segments whose newest record is older; -1 keeps them for ever.")
@@ -197,7 +198,7 @@ def validate_topic_overrides(
     """Raises ConfigError if a topic cannot have these overrides."""
     values = parse_overrides(overrides)
     if values.get("remote_storage_enable"):
-        raise ConfigError("remote.storage.enable", "true", "tiered storage is disabled")
+        raise ConfigError("remote.storage.enable", "true", NO_TIERING)
     lag_min = values.get(
         "min_compaction_lag_ms", broker and broker.log_cleaner_min_compaction_lag_ms
     )

@@ -1,0 +1,209 @@
+"""Writes the reference pages from the tables that the program itself reads; run by `make docs`.
+
+The same tables always give the same pages, and a test compares them with what is committed, so
+a page can never tell another story than the code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from moldau.config.broker import BrokerConfig
+from moldau.config.broker_cluster import ClusterSettings
+from moldau.config.broker_foreign import ForeignSettings
+from moldau.config.broker_groups import GroupSettings
+from moldau.config.broker_log import LogSettings
+from moldau.config.broker_network import NetworkSettings
+from moldau.config.broker_security import SecuritySettings
+from moldau.config.broker_share import ShareSettings
+from moldau.config.definition import DAY, HOUR, LONG_MAX, MINUTE, SECOND, Setting, Settings
+from moldau.config.topic import TopicConfig
+from moldau.handlers.routes import ROUTES
+from moldau.model.errors import Error
+from moldau.wire.apis import APIS
+
+REFERENCE = Path(__file__).parent / "reference"
+NOTE = "<!-- Written by `make docs` from {table}. Change the table, not this page. -->\n"
+
+GROUPS: tuple[tuple[str, type[Settings]], ...] = (
+    ("Identity, listeners and connections", NetworkSettings),
+    ("Logs", LogSettings),
+    ("Topics, replication, ZooKeeper, quotas and metrics", ClusterSettings),
+    ("Groups and transactions", GroupSettings),
+    ("Share groups", ShareSettings),
+    ("Security", SecuritySettings),
+    ("Parts of Apache Kafka that Moldau does not have", ForeignSettings),
+)
+TIMES = ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second"))
+SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page by its path."""
+    return {
+        REFERENCE / "broker-configs.md": broker_configs(),
+        REFERENCE / "topic-configs.md": topic_configs(),
+        REFERENCE / "errors.md": errors(),
+        REFERENCE / "api-versions.md": api_versions(),
+    }
+
+
+def broker_configs() -> str:
+    parts = [
+        NOTE.format(table="src/moldau/config/broker*.py"),
+        "# Broker settings\n",
+        "They stand in `server.properties`, one `key=value` per line, or on the command line as\n"
+        "`--override key=value`. The column *changes* says whether a setting can be altered while\n"
+        "the broker runs (`kafka-configs --alter`): for one broker, or for the whole cluster.\n"
+        "`listener.name.<name>.<key>` sets a key for one listener. An unknown key is a warning at\n"
+        "the start; a bad value stops the start with one sentence.\n",
+    ]
+    for title, table in GROUPS:
+        parts.append(f"## {title}\n")
+        rows = [
+            (
+                f"`{row.key}`",
+                row.kind.name.lower(),
+                default(row),
+                limits(row),
+                changes(row),
+                doc(row),
+            )
+            for row in table.rows.values()
+            if not row.hidden
+        ]
+        parts.append(markdown(("Key", "Type", "Default", "Allowed", "Changes", "Meaning"), rows))
+    listed = sum(not row.hidden for row in BrokerConfig.rows.values())
+    parts.append(f"{listed} settings.\n")
+    return "\n".join(parts)
+
+
+def topic_configs() -> str:
+    rows = [
+        (
+            f"`{row.key}`",
+            row.kind.name.lower(),
+            default(row),
+            limits(row),
+            f"`{row.synonym}`" if row.synonym else "",
+            doc(row),
+        )
+        for row in TopicConfig.rows.values()
+        if not row.hidden
+    ]
+    return "\n".join(
+        [
+            NOTE.format(table="src/moldau/config/topic.py"),
+            "# Topic settings\n",
+            "They are given when a topic is created and can be altered at any time. What a topic\n"
+            "does not set it takes from the broker's setting beside it.\n",
+            markdown(("Key", "Type", "Default", "Allowed", "Broker setting", "Meaning"), rows),
+        ]
+    )
+
+
+def errors() -> str:
+    rows = [
+        (str(error.value), f"`{error.name}`", "yes" if error.is_retriable else "", error.sentence)
+        for error in Error
+    ]
+    return "\n".join(
+        [
+            NOTE.format(table="src/moldau/model/errors.py"),
+            "# Errors\n",
+            "Codes and names are Apache Kafka's. *Retry* marks those that may go away by\n"
+            "themselves, so that clients try again.\n",
+            markdown(("Code", "Name", "Retry", "Meaning"), rows),
+        ]
+    )
+
+
+def api_versions() -> str:
+    names = {api.key: api for api in APIS}
+    rows = []
+    for key, route in sorted(ROUTES.items()):
+        api = names[key]
+        flexible = "" if api.flexible_from is None else f"{api.flexible_from}"
+        served = f"{route.version_min} to {route.version_max}"
+        if route.served_min != route.version_min:
+            served += f" (answered from {route.served_min})"
+        rows.append((str(key), api.name, served, flexible))
+    return "\n".join(
+        [
+            NOTE.format(table="src/moldau/handlers/routes.py"),
+            "# Requests and versions\n",
+            "What ApiVersions tells clients, and all that the broker answers. From the version in\n"
+            "the last column on, a request uses the compact encoding with tagged fields.\n",
+            markdown(("Key", "Request", "Versions", "Flexible from"), rows),
+        ]
+    )
+
+
+def markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
+
+
+def doc(row: Setting) -> str:
+    sentence = row.sentence.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+    if row.aliases:
+        sentence += " Also read: " + ", ".join(f"`{alias}`" for alias in row.aliases) + "."
+    return sentence
+
+
+def limits(row: Setting) -> str:
+    if not row.one_of:
+        return row.limits.replace("or ", "or&nbsp;")
+    return ", ".join(f"`{value}`" for value in row.one_of)
+
+
+def changes(row: Setting) -> str:
+    return {"read-only": "", "per-broker": "per broker", "cluster-wide": "cluster"}[row.scope.value]
+
+
+def default(row: Setting) -> str:
+    text = row.default_text
+    if text is None:
+        return ""
+    if text == "":
+        return "empty"
+    # A space lets browsers break long lists, which would otherwise stretch the table.
+    shown = f"`{text}`".replace(",", ", ")
+    spoken = in_words(row)
+    return f"{shown} ({spoken})" if spoken else shown
+
+
+def in_words(row: Setting) -> str:
+    value = row.default
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        return ""
+    if value == LONG_MAX:
+        return "no limit"
+    if row.key.endswith((".ms", ".relogin")):
+        return spoken(value, TIMES, plural="s")
+    if row.key.endswith((".bytes", ".size")):
+        return spoken(value, SIZES)
+    return ""
+
+
+def spoken(value: int, units: Iterable[tuple[int, str]], plural: str = "") -> str:
+    """In the largest unit that divides it, or nothing."""
+    for size, unit in units:
+        if value % size == 0:
+            count = value // size
+            return f"{count} {unit}{plural if count > 1 else ''}"
+    return ""
+
+
+def main() -> int:
+    REFERENCE.mkdir(exist_ok=True)
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
