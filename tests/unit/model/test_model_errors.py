@@ -15,7 +15,7 @@ def test_every_code_has_a_sentence_of_its_own() -> None:
 
 def test_a_code_is_found_by_its_number() -> None:
     assert Error(3) is Error.UNKNOWN_TOPIC_OR_PARTITION
-    assert Error.UNKNOWN_TOPIC_OR_PARTITION == 3
+    assert int(Error.UNKNOWN_TOPIC_OR_PARTITION) == 3
 
 
 def test_what_passes_by_itself_is_retriable_and_what_does_not_is_not() -> None:
