@@ -19,6 +19,9 @@ Find = Callable[[FetchedPartition], Replica]
 """The replica that a client means; raises ApiError if it is not here."""
 
 
+UNCOUNTED = -1
+
+
 class FetchLimits(NamedTuple):
     min_bytes: int
     max_bytes: int
@@ -79,7 +82,13 @@ class BytesAwaited:
         self._seen: dict[Watched, tuple[Offset, int]] = {}
 
     def watch(self, replica: Replica) -> None:
-        self._seen[replica] = (replica.readable_end(self._isolation), replica.bytes_appended)
+        self._seen[replica] = self._look(replica)
+
+    def _look(self, replica: Replica) -> tuple[Offset, int]:
+        """Where readers stop, and a count of the bytes before it if that can be had for free."""
+        offset_end = replica.readable_end(self._isolation)
+        is_all = offset_end == replica.log.offset_end
+        return offset_end, replica.bytes_appended if is_all else UNCOUNTED
 
     @property
     def watched(self) -> list[Watched]:
@@ -88,13 +97,16 @@ class BytesAwaited:
     def __call__(self, place: Watched) -> bool:
         assert isinstance(place, Replica)
         offset_seen, bytes_seen = self._seen[place]
-        offset_end = place.readable_end(self._isolation)
+        seen_now = self._look(place)
+        self._seen[place] = seen_now
+        offset_end = seen_now[0]
         if offset_end == offset_seen:
             # More was written, but it is not committed yet or its transaction is undecided.
             return False
+        if bytes_seen == UNCOUNTED or offset_end < offset_seen:
+            return True
         self._missing_bytes -= place.bytes_appended - bytes_seen
-        self._seen[place] = (offset_end, place.bytes_appended)
-        return self._missing_bytes <= 0 or offset_end < offset_seen
+        return self._missing_bytes <= 0
 
 
 async def poll(

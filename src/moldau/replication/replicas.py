@@ -20,6 +20,7 @@ from moldau.replication.partition import Partition
 from moldau.replication.replica import Replica
 from moldau.replication.waiting import Waiting
 from moldau.storage.faults import StorageFault
+from moldau.storage.log_directory import LogDirectory
 from moldau.storage.log_store import LogStore
 
 log = logging.getLogger("kafka.server.ReplicaManager")
@@ -114,11 +115,21 @@ class Replicas:
         replica = self._replicas.get(topic_partition)
         return None if replica is None else replica.partition.high_watermark
 
+    @property
+    def directories(self) -> list[LogDirectory]:
+        return self._store.directories
+
+    def strays(self) -> list[TopicPartition]:
+        """Logs on disk that belong to no topic of the cluster: not served, and not deleted."""
+        return [place for place in self._store.logs if place not in self._replicas]
+
     # Changing
 
     def apply(self, old: ClusterImage, new: ClusterImage) -> None:
         """Follow the cluster from one image to the next."""
         self._image = new
+        if new.topics is old.topics and new.topic_configs is old.topic_configs:
+            return
         for name, topic in old.topics.items():
             successor = new.topics.get(name)
             if successor is None or successor.id != topic.id:
@@ -178,19 +189,18 @@ class Replicas:
     def _open(
         self, topic_partition: TopicPartition, topic_id: TopicId, settings: TopicConfig
     ) -> Replica:
-        partition_log = self._store.get(topic_partition)
-        if partition_log is not None and partition_log.topic_id not in (topic_id, NO_TOPIC_ID):
+        earlier = self._store.get(topic_partition)
+        if earlier is not None and earlier.topic_id not in (topic_id, NO_TOPIC_ID):
             # The topic was deleted and made anew while this broker was not looking.
             log.warning("deleting the log of an earlier topic partition=%s", topic_partition)
             self._store.delete(topic_partition)
-            partition_log = None
-        if partition_log is None:
-            partition_log = self._store.create(topic_partition, topic_id, settings)
+        checkpointed = self._store.high_watermarks.get(topic_partition, 0)
+        partition_log = self._store.create(topic_partition, topic_id, settings)
         partition = Partition(
             topic_partition,
             self._node_id,
             offset_end=partition_log.offset_end,
-            high_watermark=partition_log.log_start_offset,
+            high_watermark=max(checkpointed, partition_log.log_start_offset),
             min_insync_replicas=settings.min_insync_replicas,
         )
         return Replica(partition, partition_log, settings, self.waiting)
