@@ -19,9 +19,12 @@ from moldau.model.names import BrokerId, Millis
 
 async def lay_out(store: MetadataStore) -> None:
     """Make the nodes that everything else hangs from."""
-    nodes = await store.get_many(paths.PERSISTENT_PATHS)
+    wanted = (*paths.PERSISTENT_PATHS, paths.FEATURE)
+    nodes = await store.get_many(wanted)
     missing: list[Op] = [
-        Create(path) for path, node in zip(paths.PERSISTENT_PATHS, nodes, strict=True) if not node
+        Create(path, paths.encode_feature() if path == paths.FEATURE else b"")
+        for path, node in zip(wanted, nodes, strict=True)
+        if node is None
     ]
     if missing:
         await store.multi(missing)

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from moldau.config.definition import Setting, value_text
-from moldau.config.topic import TopicConfig
+from moldau.config.changes import DEFAULT_BROKER
+from moldau.config.sources import BrokerLayers, Entry, topic_defaults, topic_entries
 from moldau.controller.facts import TopicCreated
 from moldau.controller.topics import NewPartitions, NewTopic
 from moldau.model.cluster import ClusterImage
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from moldau.handlers.context import RequestContext
     from moldau.handlers.services import Services
 
-TOPIC_OVERRIDE, BROKER_OVERRIDE, CLUSTER_OVERRIDE, BROKER_FILE, BUILT_IN = 1, 2, 3, 4, 5
-"""Where a value comes from, as the protocol numbers it."""
 DELETION_ERROR_SINCE = 3
 """The version of DeleteTopics from which clients know TOPIC_DELETION_DISABLED."""
 
@@ -54,8 +52,10 @@ async def create_topics(
     rows = await _rows_of(
         on.controller.create_topics(topics, validate_only=request.validate_only), len(topics)
     )
+    # Worked out once: a request may create a thousand topics.
+    defaults = _topic_defaults(on)
     results = {
-        topic.name: _creation_result(topic.name, row, on)
+        topic.name: _creation_result(topic.name, row, defaults)
         for topic, row in zip(topics, rows, strict=True)
     }
     return CreateTopicsResponse(topics=list(results.values()))
@@ -119,7 +119,9 @@ def _new_partitions(topic: CreatePartitionsTopic) -> NewPartitions:
     return NewPartitions(topic.name, topic.count, assignments)
 
 
-def _creation_result(name: str, row: TopicCreated | ApiError, on: Services) -> CreatableTopicResult:
+def _creation_result(
+    name: str, row: TopicCreated | ApiError, defaults: Mapping[str, Entry]
+) -> CreatableTopicResult:
     if isinstance(row, ApiError):
         return CreatableTopicResult(
             name=name, error_code=row.error, error_message=_message(row), configs=[]
@@ -129,33 +131,24 @@ def _creation_result(name: str, row: TopicCreated | ApiError, on: Services) -> C
         topic_id=row.id,
         num_partitions=len(row.partitions),
         replication_factor=row.replication_factor,
-        configs=_configs_in_force(row.configs, on),
+        configs=[
+            CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
+                read_only=entry.read_only,
+                config_source=entry.source,
+                is_sensitive=entry.is_sensitive,
+            )
+            for entry in topic_entries(row.configs, defaults)
+        ],
     )
 
 
-def _configs_in_force(overrides: Mapping[str, str], on: Services) -> list[CreatableTopicConfigs]:
-    config = TopicConfig.of(on.config, overrides)
-    return [
-        CreatableTopicConfigs(
-            name=key,
-            value=value_text(getattr(config, row.name)),
-            config_source=_source(row, overrides, on),
-            is_sensitive=row.is_sensitive,
-        )
-        for key, row in sorted(TopicConfig.rows.items())
-        if not row.hidden
-    ]
-
-
-def _source(row: Setting, overrides: Mapping[str, str], on: Services) -> int:
-    if row.key in overrides:
-        return TOPIC_OVERRIDE
+def _topic_defaults(on: Services) -> dict[str, Entry]:
     dynamic = on.image().broker_configs
-    if row.synonym in dynamic.get(str(on.node_id), {}):
-        return BROKER_OVERRIDE
-    if row.synonym in dynamic.get("<default>", {}):
-        return CLUSTER_OVERRIDE
-    return BROKER_FILE if row.synonym in on.config.given else BUILT_IN
+    return topic_defaults(
+        BrokerLayers(on.config, dynamic.get(DEFAULT_BROKER, {}), dynamic.get(str(on.node_id), {}))
+    )
 
 
 class _Wanted(NamedTuple):

@@ -194,10 +194,10 @@ class TopicNode(NamedTuple):
 def encode_topic(topic: TopicNode) -> bytes:
     return _encode(
         {
-            "removing_replicas": {str(p): list(b) for p, b in topic.removing.items()},
             "partitions": {str(p): list(b) for p, b in enumerate(topic.replicas)},
             "topic_id": uuid_text(topic.topic_id),
             "adding_replicas": {str(p): list(b) for p, b in topic.adding.items()},
+            "removing_replicas": {str(p): list(b) for p, b in topic.removing.items()},
             "version": 3,
         }
     )

@@ -32,8 +32,8 @@ def test_the_cluster_id() -> None:
 
 def test_a_topic() -> None:
     text = (
-        b'{"removing_replicas":{},"partitions":{"0":[0,1],"1":[1,2]},'
-        b'"topic_id":"ZOLr9CLNQjSW70hyIHx6BQ","adding_replicas":{},"version":3}'
+        b'{"partitions":{"0":[0,1],"1":[1,2]},"topic_id":"ZOLr9CLNQjSW70hyIHx6BQ",'
+        b'"adding_replicas":{},"removing_replicas":{},"version":3}'
     )
     topic = paths.TopicNode(TOPIC_ID, ((0, 1), (1, 2)))
     assert paths.encode_topic(topic) == text

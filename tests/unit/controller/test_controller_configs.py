@@ -1,0 +1,138 @@
+"""Changing settings: what holds afterwards, and what Kafka would refuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.config.broker import BrokerConfig
+from moldau.config.changes import ConfigChange, ResourceType
+from moldau.controller.configs import altered
+from moldau.controller.facts import BrokerRegistered, ConfigKind, ConfigsChanged, TopicCreated
+from moldau.controller.state import ControllerState
+from moldau.model.cluster import BrokerNode, ClusterImage, PartitionImage
+from moldau.model.errors import ApiError, Error
+
+TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+
+
+@pytest.fixture
+def state() -> ControllerState:
+    made = ControllerState(ClusterImage("c", 0))
+    made.apply(BrokerRegistered(BrokerNode(0, ())))
+    partition = PartitionImage(0, 0, (0,), (0,))
+    made.apply(TopicCreated("t", b"t" * 16, (partition,), {"retention.ms": "5"}))
+    return made
+
+
+def test_overrides_are_added_replaced_and_deleted(state: ControllerState) -> None:
+    change = ConfigChange(TOPIC, "t", {"retention.ms": "7", "segment.ms": "9"})
+    fact = altered(state, change)
+    assert fact == ConfigsChanged(
+        ConfigKind.TOPIC, "t", {"retention.ms": "7", "segment.ms": "9"}, False
+    )
+    state.apply(fact)
+    deleted = altered(state, ConfigChange(TOPIC, "t", {"retention.ms": None, "nope": None}))
+    assert deleted.overrides == {"segment.ms": "9"}
+
+
+def test_the_old_request_replaces_everything(state: ControllerState) -> None:
+    fact = altered(state, ConfigChange(TOPIC, "t", {"segment.ms": "9"}, replace_all=True))
+    assert fact.overrides == {"segment.ms": "9"}
+    fact = altered(state, ConfigChange(TOPIC, "t", {}, replace_all=True))
+    assert fact.overrides == {}
+
+
+def test_other_names_of_a_key_are_resolved(state: ControllerState) -> None:
+    state.apply(altered(state, ConfigChange(TOPIC, "t", {"max.message.size": "9"})))
+    assert state.cluster.topic_configs["t"]["max.message.bytes"] == "9"
+    fact = altered(state, ConfigChange(TOPIC, "t", {"max.message.size": None}))
+    assert "max.message.bytes" not in fact.overrides
+
+
+def test_the_first_setting_of_a_broker_says_so(state: ControllerState) -> None:
+    change = ConfigChange(BROKER, "0", {"log.cleaner.threads": "2"})
+    fact = altered(state, change)
+    assert fact.is_first
+    state.apply(fact)
+    assert not altered(state, change).is_first
+    state.apply(altered(state, ConfigChange(BROKER, "0", {"log.cleaner.threads": None})))
+    assert not altered(state, change).is_first, "its node is still there, empty"
+
+
+def test_an_empty_broker_name_stands_for_all_brokers(state: ControllerState) -> None:
+    fact = altered(state, ConfigChange(BROKER, "", {"log.cleaner.threads": "2"}))
+    assert fact.name == "<default>"
+
+
+def test_keys_that_nobody_knows_are_kept_for_plug_ins(state: ControllerState) -> None:
+    fact = altered(state, ConfigChange(BROKER, "0", {"foo.bar": "2"}))
+    assert fact.overrides == {"foo.bar": "2"}
+
+
+CONFLICT = {"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "10"}
+REFUSED = [
+    (TOPIC, "", {}, Error.INVALID_REQUEST, "Default topic resources are not allowed."),
+    (TOPIC, "a b", {}, Error.INVALID_TOPIC_EXCEPTION, "Topic name is invalid"),
+    (TOPIC, "no", {}, Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic 'no' does not exist."),
+    (TOPIC, "t", {"nope": "1"}, Error.INVALID_CONFIG, "Unknown topic config name: nope"),
+    (TOPIC, "t", {"retention.ms": "x"}, Error.INVALID_CONFIG, "Invalid value x for"),
+    (TOPIC, "t", CONFLICT, Error.INVALID_CONFIG, "max.compaction.lag.ms"),
+    (TOPIC, "t", {"remote.storage.enable": "true"}, Error.INVALID_CONFIG, "iered"),
+    (BROKER, "7", {}, Error.INVALID_REQUEST, "Unexpected broker id, expected 0, but received 7"),
+    (BROKER, "x", {}, Error.INVALID_REQUEST, "Node id must be an integer, but it is: x"),
+    (BROKER, "0", {"log.cleaner.threads": "x"}, Error.INVALID_REQUEST, "Invalid value x for"),
+    (BROKER, "", {"min.insync.replicas": "0"}, Error.INVALID_REQUEST, "Invalid value 0 for"),
+    (
+        BROKER,
+        "0",
+        {"num.partitions": "2", "broker.id": "2"},
+        Error.INVALID_REQUEST,
+        "Cannot update these configs dynamically: [broker.id, num.partitions]",
+    ),
+    (
+        BROKER,
+        "",
+        {"listeners": "PLAINTEXT://:1"},
+        Error.INVALID_REQUEST,
+        "Cannot update these configs at default cluster level, broker id must be specified: "
+        "[listeners]",
+    ),
+    (ResourceType.GROUP, "g", {}, Error.INVALID_REQUEST, "Unknown resource type 32"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "overrides", "error", "words"), REFUSED)
+def test_a_bad_change_is_refused_as_kafka_does(
+    state: ControllerState,
+    kind: ResourceType,
+    name: str,
+    overrides: dict[str, str | None],
+    error: Error,
+    words: str,
+) -> None:
+    with pytest.raises(ApiError) as caught:
+        altered(state, ConfigChange(kind, name, overrides))
+    assert caught.value.error is error
+    assert words in caught.value.message
+
+
+def test_settings_that_contradict_each_other_are_refused_whichever_comes_second(
+    state: ControllerState,
+) -> None:
+    state.apply(altered(state, ConfigChange(TOPIC, "t", {"max.compaction.lag.ms": "10"})))
+    with pytest.raises(ApiError):
+        altered(state, ConfigChange(TOPIC, "t", {"min.compaction.lag.ms": "11"}))
+    assert altered(state, ConfigChange(TOPIC, "t", {"min.compaction.lag.ms": "10"}))
+
+
+def test_a_broker_setting_is_tried_on_the_whole_configuration(state: ControllerState) -> None:
+    config, _ = BrokerConfig.parse({})
+    with pytest.raises(ApiError) as caught:
+        altered(state, ConfigChange(BROKER, "0", {"log.retention.ms": "0"}), config)
+    assert caught.value.error is Error.INVALID_REQUEST
+
+
+def test_a_key_for_one_listener_is_checked_like_the_key(state: ControllerState) -> None:
+    key = "listener.name.plaintext.max.connections"
+    with pytest.raises(ApiError):
+        altered(state, ConfigChange(BROKER, "0", {key: "x"}))
