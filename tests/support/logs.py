@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import resource
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -181,3 +183,14 @@ def read_all(log: PartitionLog, max_bytes: int = 1 << 20) -> list[BatchHeader]:
 
 def spans(headers: Sequence[BatchHeader]) -> list[tuple[int, int]]:
     return [(header.base_offset, header.last_offset) for header in headers]
+
+
+@contextmanager
+def full_disk(file_bytes_max: int) -> Iterator[None]:
+    """No file of this process may grow past the limit: writes are cut short there, then fail."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes_max, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -161,7 +161,7 @@ class SparseIndex:
         tail, count = self._tail, len(self._tail) // size
         return saved + bisect(range(count), target, key=lambda i: unpack(tail, i * size)[0])
 
-    def _check_size(self) -> None:
+    def check_size(self) -> None:
         try:
             size_bytes = os.stat(self.path).st_size
         except FileNotFoundError:
@@ -210,7 +210,7 @@ class OffsetIndex(SparseIndex):
 
     def check(self) -> None:
         """Raise CorruptFile on obvious damage; that costs two look-ups, not a scan."""
-        self._check_size()
+        self.check_size()
         if len(self) and self.last().offset < self.base_offset:
             raise CorruptFile(
                 self.path,
@@ -265,7 +265,7 @@ class TimeIndex(SparseIndex):
         self._last = None
 
     def check(self) -> None:
-        self._check_size()
+        self.check_size()
         if not len(self):
             return
         last, first = self.last(), self.entry(0)

@@ -9,7 +9,13 @@ from __future__ import annotations
 import logging
 
 from moldau.storage import admission
-from moldau.storage.batch_walk import BatchPlace, read_batch, walk_headers, walk_places
+from moldau.storage.batch_walk import (
+    BatchPlace,
+    first_ending_after,
+    read_batch,
+    walk_headers,
+    walk_places,
+)
 from moldau.storage.faults import CorruptFile
 from moldau.storage.files import LOG_SUFFIX
 from moldau.storage.producer_state import ProducerStates
@@ -19,21 +25,37 @@ from moldau.storage.txn_index import AbortedTransaction
 log = logging.getLogger("kafka.log.LogLoader")
 
 
-def check_indexes(segment: Segment) -> None:
-    """Raise CorruptFile if an index is missing or visibly wrong: a few look-ups, not a scan."""
-    segment.offset_index.check()
-    segment.time_index.check()
+def check_indexes(segment: Segment, *, closely: bool) -> None:
+    """Raise CorruptFile if an index is missing or its size is wrong; `closely` compares the last
+    entries with the log too. Either way a few look-ups, not a scan."""
+    segment.offset_index.check_size()
+    segment.time_index.check_size()
     segment.txn_index.check()
     if not segment.size_bytes:
         return
-    last = segment.offset_index.last()
-    place = _batch_at(segment, last.position)
-    if last.position and (place is None or place.offset_last != last.offset):
-        raise CorruptFile(segment.offset_index.path, "the last entry points to no batch")
-    if not last.position and _has_batch_beyond(segment, segment.index_interval_bytes):
+    if not segment.offset_index and _has_batch_beyond(segment, segment.index_interval_bytes):
         raise CorruptFile(segment.offset_index.path, "entries are missing")
-    if not segment.time_index and place is not None and place.max_timestamp >= 0:
+    if not segment.time_index and _has_timestamps(segment):
         raise CorruptFile(segment.time_index.path, "entries are missing")
+    if closely:
+        _check_last_entries(segment)
+
+
+def _check_last_entries(segment: Segment) -> None:
+    segment.offset_index.check()
+    segment.time_index.check()
+    last = segment.offset_index.last()
+    place = _batch_at(segment, last.position) if last.position >= 0 else None
+    if place is None or (segment.offset_index and place.offset_last != last.offset):
+        raise CorruptFile(segment.offset_index.path, "the last entry points to no batch")
+    if not segment.time_index:
+        return
+    timestamp, offset = segment.time_index.last()
+    start = segment.offset_index.floor(offset).position
+    descriptor = segment.file.fileno()
+    latest = first_ending_after(descriptor, start, segment.size_bytes, offset)
+    if latest is None or latest.max_timestamp != timestamp:
+        raise CorruptFile(segment.time_index.path, "the last entry points to no such record")
 
 
 def rebuild_indexes(segment: Segment, producers: ProducerStates) -> None:
@@ -42,6 +64,8 @@ def rebuild_indexes(segment: Segment, producers: ProducerStates) -> None:
     descriptor = segment.file.fileno()
     segment.reset()
     for position, header in walk_headers(descriptor, 0, size_bytes):
+        if not segment.can_follow(header.base_offset, header.last_offset):
+            break
         if header.has_producer:
             batch = read_batch(descriptor, position, header) if header.is_control else b""
             done = admission.record(producers, batch, header, header.base_offset)
@@ -59,6 +83,11 @@ def rebuild_indexes(segment: Segment, producers: ProducerStates) -> None:
 
 def _batch_at(segment: Segment, position: int) -> BatchPlace | None:
     return next(walk_places(segment.file.fileno(), position, segment.size_bytes), None)
+
+
+def _has_timestamps(segment: Segment) -> bool:
+    place = _batch_at(segment, 0)
+    return place is not None and place.max_timestamp >= 0
 
 
 def _has_batch_beyond(segment: Segment, position: int) -> bool:

@@ -299,6 +299,7 @@ class PartitionLog(ReadableLog):
         fresh = create_segment(self.directory, offset_start, self._settings, now_ms)
         self.segments = Segments([fresh])
         self.log_start_offset = self.offset_end = offset_start
+        self._epochs.clear()
         self._after_truncation()
 
     def _after_truncation(self) -> None:

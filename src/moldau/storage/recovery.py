@@ -27,7 +27,7 @@ from moldau.storage.leftovers import remove_stray_snapshots, tidy
 from moldau.storage.log import LoadedLog
 from moldau.storage.producer_state import ProducerStates
 from moldau.storage.replay import rebuild_producers
-from moldau.storage.segment import RELATIVE_OFFSET_MAX, Segment, create_segment
+from moldau.storage.segment import Segment, create_segment
 from moldau.storage.settings import LogSettings
 from moldau.storage.snapshots import snapshot_offsets, write_snapshot
 from moldau.storage.txn_index import AbortedTransaction
@@ -61,9 +61,10 @@ def load_log(known: Recovery) -> LoadedLog:
     epochs = EpochFile(directory)
     producers: ProducerStates | None = None
     snapshot_offset = known.log_start_offset
-    _mend_indexes(known, segments, epochs)
-    if segments and not known.clean:
-        producers, snapshot_offset = _recover_unflushed(known, segments, epochs)
+    first = _first_unflushed(known, segments)
+    _mend_indexes(known, segments[:first])
+    if first < len(segments):
+        producers, snapshot_offset = _recover_unflushed(known, segments, first, epochs)
     elif segments:
         _restore(known, segments[-1])
     if segments and segments[-1].offset_end < known.log_start_offset:
@@ -96,14 +97,22 @@ def load_log(known: Recovery) -> LoadedLog:
     return LoadedLog(segments, log_start_offset, recovery_point, producers, epochs, snapshot_offset)
 
 
-def _recover_unflushed(
-    known: Recovery, segments: list[Segment], epochs: EpochFile
-) -> tuple[ProducerStates, Offset]:
-    """Check the segments from the recovery point on, in place, and drop what follows a bad byte.
-    The producer state at the end comes out of the same pass."""
+def _first_unflushed(known: Recovery, segments: list[Segment]) -> int:
+    """The index of the segment that the recovery point lies in; after a clean stop there is no
+    need to recover any. The last segment always is recovered: its tail may be torn."""
+    if known.clean:
+        return len(segments)
     first = 0
     while first + 1 < len(segments) and segments[first + 1].base_offset <= known.recovery_point:
         first += 1
+    return first
+
+
+def _recover_unflushed(
+    known: Recovery, segments: list[Segment], first: int, epochs: EpochFile
+) -> tuple[ProducerStates, Offset]:
+    """Check the segments from `first` on, in place, and drop what follows a bad byte. The producer
+    state at the end comes out of the same pass."""
     unflushed = segments[first:]
     producers, snapshot_offset = _producers_before(
         known, segments[:first], known.log_start_offset, unflushed[0].base_offset
@@ -148,9 +157,9 @@ def recover_segment(
     progress = _Progress(segment.path(LOG_SUFFIX), size_bytes, clock)
     for position, chunk, rows in _intact_batches(segment.file.fileno(), size_bytes):
         for row in rows:
-            if not _continues(segment, row):
-                break
             at, size, base_offset, offset_last, timestamp, epoch, producer_id, _ = row
+            if not segment.can_follow(base_offset, offset_last):
+                break
             if epoch > epochs.history.latest:
                 epochs.assign(epoch, base_offset)
             if producer_id >= 0:
@@ -175,15 +184,6 @@ def recover_segment(
     return truncated_bytes
 
 
-def _continues(segment: Segment, row: BatchRow) -> bool:
-    base_offset, offset_last = row[2], row[3]
-    return (
-        base_offset >= segment.offset_end
-        and offset_last >= base_offset
-        and offset_last - segment.base_offset <= RELATIVE_OFFSET_MAX
-    )
-
-
 def _intact_batches(
     descriptor: int, size_bytes: int
 ) -> Iterator[tuple[int, bytes, list[BatchRow]]]:
@@ -202,13 +202,13 @@ def _intact_batches(
         position, wanted = position + end, CHUNK_BYTES
 
 
-def _mend_indexes(known: Recovery, segments: list[Segment], epochs: EpochFile) -> None:
-    """Rebuild what is missing or visibly damaged in segments that recovery will not look at."""
+def _mend_indexes(known: Recovery, segments: list[Segment]) -> None:
+    """Rebuild what is missing or visibly damaged in segments that were flushed. After a clean stop
+    a close look is kept for the last one: there may be a hundred thousand others."""
     for index, segment in enumerate(segments):
-        if not known.clean and segment.offset_end > known.recovery_point:
-            return
+        is_last = index == len(segments) - 1
         try:
-            check_indexes(segment)
+            check_indexes(segment, closely=is_last or not known.clean)
             continue
         except CorruptFile as corrupt:
             log.warning(
@@ -223,7 +223,7 @@ def _mend_indexes(known: Recovery, segments: list[Segment], epochs: EpochFile) -
             known, segments[:index], known.log_start_offset, segment.base_offset
         )
         rebuild_indexes(segment, producers)
-        if segment is not segments[-1]:
+        if not (is_last and known.clean):
             segment.close_at(offset_end)
 
 

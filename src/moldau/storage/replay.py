@@ -60,7 +60,7 @@ def _load_snapshot(
 ) -> tuple[ProducerStates, Offset]:
     for offset in reversed(snapshot_offsets(os.listdir(directory))):
         path = snapshot_path(directory, offset)
-        if not offset_start < offset <= offset_end:
+        if not offset_start <= offset <= offset_end:
             remove_if_there(path)
             continue
         try:

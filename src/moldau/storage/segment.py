@@ -170,6 +170,13 @@ class Segment:
         """Put the bytes at the end of the file; on any failure none of them stays."""
         self.file.write(records, self.size_bytes)
 
+    def can_follow(self, base_offset: int, offset_last: int) -> bool:
+        """Whether a batch with these offsets may come next."""
+        return (
+            self.offset_end <= base_offset <= offset_last
+            and offset_last - self.base_offset <= RELATIVE_OFFSET_MAX
+        )
+
     def add_batch(self, size_bytes: int, offset_last: int, max_timestamp: int) -> None:
         """Take note of the batch that now ends the file."""
         position = self.size_bytes
