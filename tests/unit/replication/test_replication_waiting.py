@@ -8,6 +8,7 @@ from moldau.engine.timers import Timers
 from moldau.replication.waiting import Waiting, Watched
 from tests.support.virtual_time import ManualTime
 
+
 class World:
     def __init__(self, parked_max: int = 100) -> None:
         self.time = ManualTime()

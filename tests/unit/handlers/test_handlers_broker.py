@@ -1,0 +1,167 @@
+"""ApiVersions, InitProducerId, DescribeLogDirs and the routing table."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+from moldau.handlers.routes import ROUTES
+from moldau.model.errors import Error
+from moldau.wire.apis import api
+from moldau.wire.messages.api_versions import ApiVersionsRequest
+from moldau.wire.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from moldau.wire.messages.transactions import InitProducerIdRequest
+from tests.support.services import Node, batch, play, turns
+
+PRODUCE = 0
+
+
+# The routing table
+
+
+@pytest.mark.parametrize("api_key", sorted(ROUTES))
+def test_a_route_leads_to_a_handler_and_to_versions_that_are_declared(api_key: int) -> None:
+    route, row = ROUTES[api_key], api(api_key)
+    assert inspect.iscoroutinefunction(route.function)
+    assert row is not None
+    assert row.version_min <= route.version_min <= route.served_min
+    assert route.served_min <= route.version_max <= row.version_max
+
+
+def test_produce_is_advertised_from_version_0_and_served_from_version_3() -> None:
+    assert ROUTES[PRODUCE].version_min == 0
+    assert [ROUTES[PRODUCE].serves(version) for version in (2, 3, 13, 14)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+
+
+# ApiVersions
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_what_is_served_is_what_is_told(version: int, tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        request = ApiVersionsRequest(client_software_name="apache", client_software_version="4.3.1")
+        response = await node.call(request, version)
+        told = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+        assert response.error_code == 0
+        assert told == {
+            key: (route.version_min, route.version_max) for key, route in ROUTES.items()
+        }
+        assert list(told) == sorted(told)
+
+    play(scenario, tmp_path)
+
+
+def test_no_features_are_claimed(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        request = ApiVersionsRequest(client_software_name="apache", client_software_version="4.3.1")
+        response = await node.call(request, 4)
+        assert (response.supported_features, response.finalized_features) == ([], [])
+        assert (response.finalized_features_epoch, response.zk_migration_ready) == (-1, False)
+
+    play(scenario, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "software_version"),
+    [("", "1"), ("-x", "1"), ("x-", "1"), ("a b", "1"), ("x", ""), ("x", "1."), ("ä", "1")],
+)
+def test_a_client_with_an_improper_name_or_version_is_refused(
+    name: str, software_version: str, tmp_path: Path
+) -> None:
+    async def scenario(node: Node) -> None:
+        request = ApiVersionsRequest(
+            client_software_name=name, client_software_version=software_version
+        )
+        response = await node.call(request, 3)
+        assert (response.error_code, response.api_keys) == (Error.INVALID_REQUEST, [])
+
+    play(scenario, tmp_path)
+
+
+# InitProducerId
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_idempotent_producer_gets_an_id_of_its_own(version: int, tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        request = InitProducerIdRequest(transactional_id=None)
+        answers = [await node.call(request, version) for _ in range(3)]
+        assert [(row.error_code, row.producer_epoch) for row in answers] == [(0, 0)] * 3
+        assert len({row.producer_id for row in answers}) == 3
+
+    play(scenario, tmp_path)
+
+
+def test_producers_that_come_at_once_share_a_block_of_ids(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        waiting = [node.park(InitProducerIdRequest(transactional_id=None), 5) for _ in range(50)]
+        await turns()
+        assert {task.result().producer_id for task in waiting} == set(range(50))
+
+    play(scenario, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        InitProducerIdRequest(transactional_id=""),
+        InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000),
+        InitProducerIdRequest(transactional_id=None, producer_id=5),
+        InitProducerIdRequest(transactional_id=None, producer_epoch=5),
+    ],
+    ids=["empty id", "transactional id", "id without epoch", "epoch without id"],
+)
+def test_what_needs_a_transaction_coordinator_is_refused(
+    request_: InitProducerIdRequest, tmp_path: Path
+) -> None:
+    async def scenario(node: Node) -> None:
+        response = await node.call(request_, 5)
+        assert (response.error_code, response.producer_id) == (Error.INVALID_REQUEST, -1)
+
+    play(scenario, tmp_path)
+
+
+# DescribeLogDirs
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+def test_a_directory_tells_its_partitions_and_their_size(version: int, tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        await node.create_topic("a", 2)
+        await node.create_topic("b")
+        records = batch(b"x")
+        node.replicas.find("a", 1).append(memoryview(bytearray(records)), 1, 1_000_000)
+        response = await node.call(DescribeLogDirsRequest(topics=None), version)
+        (result,) = response.results
+        assert (result.error_code, result.log_dir) == (0, str(tmp_path))
+        sizes = {
+            (topic.name, row.partition_index): (row.partition_size, row.offset_lag)
+            for topic in result.topics
+            for row in topic.partitions
+        }
+        assert sizes == {("a", 0): (0, 0), ("a", 1): (len(records), 0), ("b", 0): (0, 0)}
+        if version >= 4:
+            assert 0 < result.usable_bytes <= result.total_bytes
+
+    play(scenario, tmp_path)
+
+
+def test_only_partitions_that_were_asked_for_are_told(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        await node.create_topic("a", 2)
+        request = DescribeLogDirsRequest(
+            topics=[DescribableLogDirTopic(topic="a", partitions=[1, 9])]
+        )
+        (topic,) = (await node.call(request, 4)).results[0].topics
+        assert [row.partition_index for row in topic.partitions] == [1]
+        none = await node.call(DescribeLogDirsRequest(topics=[]), 4)
+        assert none.results[0].topics == []
+
+    play(scenario, tmp_path)
