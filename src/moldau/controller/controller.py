@@ -30,7 +30,7 @@ from moldau.controller.state import ControllerState, image_after
 from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.engine.engine import Engine
 from moldau.engine.timers import Timers
-from moldau.metadata.store import MetadataStore, StoreError
+from moldau.metadata.store import MetadataStore, NodeExists, StoreError
 from moldau.model.clock import Clock
 from moldau.model.cluster import BrokerNode, ClusterImage
 from moldau.model.errors import ApiError, Error
@@ -146,6 +146,9 @@ class Controller:
         try:
             await candidacy.leave_office(self._store, self._node_id)
             await self.load()
+        except NodeExists as taken:
+            text = "Another broker is the controller."
+            raise ApiError(Error.NOT_CONTROLLER, text) from taken
         except StoreError as fault:
             raise ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)) from fault
 
