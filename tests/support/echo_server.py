@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import BinaryIO
 
 from moldau.model.regions import FileRegion
+from moldau.net.acceptor import Listener
 from moldau.net.connection import Answer, Connection, Disconnect
-from moldau.net.server import Listener, Server, SocketSettings
+from moldau.net.server import Server, SocketSettings
 from moldau.wire.framing import Chunk
 
 ECHO, LATER, LATER_OVERLAPPING, REFUSE, FILE, NOTHING, LONG = range(7)

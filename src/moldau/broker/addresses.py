@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from moldau.config.broker import BrokerConfig
 from moldau.model.cluster import Endpoint
-from moldau.net.server import Listener, SocketSettings
+from moldau.net.acceptor import Listener
+from moldau.net.server import SocketSettings
 
 
 def listeners_of(config: BrokerConfig) -> list[Listener]:
@@ -39,6 +40,11 @@ def socket_settings_of(config: BrokerConfig) -> SocketSettings:
         backlog=config.socket_listen_backlog_size,
         idle_ms_max=config.connections_max_idle_ms,
         connections_max=config.max_connections,
+        connections_per_listener_max={
+            place.listener: config.for_listener(place.listener).max_connections
+            for place in config.bound_endpoints
+        },
+        connections_per_second_max=config.max_connection_creation_rate,
         connections_per_ip_max=config.max_connections_per_ip,
         connections_per_ip_overrides=_counts(config.max_connections_per_ip_overrides),
         requests_overlapping_max=config.queued_max_requests,

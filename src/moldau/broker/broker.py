@@ -27,13 +27,15 @@ from moldau.config.definition import ConfigError
 from moldau.config.topic import TopicConfig
 from moldau.controller.controller import Controller
 from moldau.engine.timers import Timers
+from moldau.handlers.produce_lane import PRODUCE, ProduceLane
 from moldau.handlers.producer_ids import ProducerIdSource
 from moldau.handlers.routes import ROUTES
 from moldau.handlers.services import Services
 from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
 from moldau.metadata.store import StoreError
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
-from moldau.net.server import BindFault, Server
+from moldau.net.acceptor import BindFault
+from moldau.net.server import Server
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.replicas import Replicas
 from moldau.replication.waiting import Waiting
@@ -46,7 +48,6 @@ from moldau.storage.threads import OneThread
 log = logging.getLogger("kafka.server.KafkaServer")
 fetcher_log = logging.getLogger("kafka.server.ReplicaFetcherManager")
 
-PRODUCE = 0
 OVERLAPPING = frozenset({PRODUCE})
 """Requests that may follow one another unanswered: each has done its work when it waits."""
 
@@ -85,7 +86,8 @@ class Broker:
     def bootstrap(self) -> str:
         """The address to give a client."""
         first = self._endpoints[0]
-        return f"{first.host}:{first.port}"
+        host = f"[{first.host}]" if ":" in first.host else first.host
+        return f"{host}:{first.port}"
 
     # Starting
 
@@ -151,7 +153,8 @@ class Broker:
             clock=self._clock,
             log_levels=BrokerLoggers(),
         )
-        dispatch = Dispatch(ROUTES, self._services, self._loop)
+        lanes = {PRODUCE: ProduceLane(self._services)}
+        dispatch = Dispatch(ROUTES, self._services, self._loop, lanes)
         self._server = Server(self._loop, socket_settings_of(config), dispatch, OVERLAPPING)
         bound = [self._server.bind(listener) for listener in listeners_of(config)]
         controller.on_image(self._follow)
@@ -203,7 +206,7 @@ class Broker:
             self._loop.set_default_executor(self._threads)
         self.config = config
         self._services.config = config
-        self._server.settings = socket_settings_of(config)
+        self._server.reconfigure(socket_settings_of(config))
         self._replicas.reconfigure(config)
         log.info("[KafkaServer id=%d] settings changed: %s", config.node_id, ", ".join(overrides))
 

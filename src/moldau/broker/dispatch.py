@@ -13,7 +13,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from moldau.handlers.context import RequestContext
 from moldau.handlers.routes import Route
@@ -33,12 +33,24 @@ _start_of = struct.Struct(">ii").unpack_from
 START_BYTES = 8
 
 
+class Lane(Protocol):
+    """A short way for the plain requests of one API, tried before the ordinary one."""
+
+    versions: range
+
+    def answer(
+        self, frame: memoryview, position: int, version: int, correlation_id: int
+    ) -> bytes | None:
+        """None if the request is not plain; then nothing has happened yet."""
+
+
 class _Call:
     """One API in one version."""
 
-    __slots__ = ("api_key", "decode", "function", "version")
+    __slots__ = ("api_key", "decode", "function", "lane", "version")
 
-    def __init__(self, route: Route, version: int) -> None:
+    def __init__(self, route: Route, version: int, lane: Lane | None) -> None:
+        self.lane = lane.answer if lane is not None and version in lane.versions else None
         self.api_key = route.api_key
         self.version = version
         self.decode = request_class(route.api_key).decode
@@ -67,10 +79,15 @@ class _Caller:
 
 class Dispatch:
     def __init__(
-        self, routes: Mapping[int, Route], services: Any, loop: asyncio.AbstractEventLoop
+        self,
+        routes: Mapping[int, Route],
+        services: Any,
+        loop: asyncio.AbstractEventLoop,
+        lanes: Mapping[int, Lane] | None = None,
     ) -> None:
         self._routes = routes
         self._services = services
+        self._lanes = lanes or {}
         self.loop = loop
         self._calls: dict[int, _Call] = {}
 
@@ -83,6 +100,10 @@ class Dispatch:
                     return self._refuse_call(start, correlation_id)
                 caller = self._meet(connection, frame, start)
             call = caller.call
+            if call.lane is not None:
+                answer = self._take_lane(connection, frame, caller, correlation_id)
+                if answer is not None:
+                    return answer
             request = call.decode(frame, call.version, caller.body_position)
         except (DecodeError, struct.error) as fault:
             raise Disconnect(f"request cannot be read: {fault}") from None
@@ -97,12 +118,26 @@ class Dispatch:
             return self.failure(connection, call, correlation_id, fault)
         return _Suspended(self, connection, call, correlation_id, coroutine, awaited)
 
+    def _take_lane(
+        self, connection: Connection, frame: memoryview, caller: _Caller, correlation_id: int
+    ) -> list[Chunk] | None:
+        call = caller.call
+        assert call.lane is not None
+        try:
+            answer = call.lane(frame, caller.body_position, call.version, correlation_id)
+        except (struct.error, IndexError):
+            # Cut short: the ordinary way says where.
+            return None
+        except Exception as fault:
+            return self.failure(connection, call, correlation_id, fault)
+        return None if answer is None else [answer]
+
     def _learn(self, start: int) -> bool:
         api_key, version = _split(start)
         route = self._routes.get(api_key)
         if route is None or not route.serves(version):
             return False
-        self._calls[start] = _Call(route, version)
+        self._calls[start] = _Call(route, version, self._lanes.get(api_key))
         return True
 
     def _meet(self, connection: Connection, frame: memoryview, start: int) -> _Caller:

@@ -21,7 +21,8 @@ from moldau.net.outgoing import Outgoing
 from moldau.wire.framing import Chunk
 
 if TYPE_CHECKING:
-    from moldau.net.server import Listener, Server
+    from moldau.net.acceptor import Acceptor
+    from moldau.net.server import Server
 
 UNSENT_BYTES_MAX = 1024 * 1024
 """No further request of a connection is started while more than this is unsent."""
@@ -71,6 +72,7 @@ class Connection:
         "_socket",
         "_waiting",
         "_waits_alone",
+        "acceptor",
         "client_host",
         "client_port",
         "is_closed",
@@ -81,7 +83,7 @@ class Connection:
     )
 
     def __init__(
-        self, sock: socket.socket, peer: tuple[Any, ...], listener: Listener, server: Server
+        self, sock: socket.socket, peer: tuple[Any, ...], acceptor: Acceptor, server: Server
     ) -> None:
         self._socket = sock
         self._server = server
@@ -95,7 +97,8 @@ class Connection:
         self._is_reading = False
         self._is_writing = False
         self._ends_when_sent = False
-        self.listener = listener
+        self.acceptor = acceptor
+        self.listener = acceptor.listener
         self.client_host = host_of(peer)
         self.client_port = int(peer[1])
         self.number = server.connections_accepted

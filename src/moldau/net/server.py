@@ -1,22 +1,21 @@
-"""Listeners and the connections that came through them.
+"""All listeners and the connections that came through them, on one event loop.
 
-All sockets live on one event loop. `bind` takes the ports early, so that a taken port stops the
-start and a port chosen by the system can be advertised; clients are let in by `start`, when the
-rest of the broker is ready to answer.
+`bind` takes the ports early, so that a taken port stops the start and a port chosen by the
+system can be advertised; clients are let in by `start`, when the broker is ready to answer.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from moldau.net.connection import Answer, Connection, host_of
+from moldau.net.acceptor import Acceptor, Listener
+from moldau.net.connection import Answer, Connection
 from moldau.net.log_limit import LogLimit
 from moldau.net.outgoing import RegionCutShort
 from moldau.wire.framing import Chunk
@@ -24,21 +23,10 @@ from moldau.wire.framing import Chunk
 log = logging.getLogger("kafka.network.SocketServer")
 log.addFilter(LogLimit())
 
-ACCEPTS_PER_TURN = 64
-ACCEPT_PAUSE_SECONDS = 0.5
 SWEEPS_PER_IDLE_TIME = 10
 SWEEP_SECONDS_MIN = 0.005
 SWEEP_SECONDS_MAX = 30.0
-OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-
-
-class Listener(NamedTuple):
-    name: str
-    host: str
-    """Empty for every address of the machine."""
-    port: int
-    """0 until the system has chosen one."""
-    security_protocol: str = "PLAINTEXT"
+UNLIMITED = 2**31 - 1
 
 
 class Requests(Protocol):
@@ -59,15 +47,14 @@ class SocketSettings:
     backlog: int = 50
     idle_ms_max: int = 600_000
     """-1 lets clients be silent for ever."""
-    connections_max: int = 2**31 - 1
-    connections_per_ip_max: int = 2**31 - 1
+    connections_max: int = UNLIMITED
+    connections_per_listener_max: Mapping[str, int] = field(default_factory=dict)
+    connections_per_second_max: int = UNLIMITED
+    """On each listener."""
+    connections_per_ip_max: int = UNLIMITED
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     requests_overlapping_max: int = 500
     """Unanswered requests of all connections together, not counting each connection's first."""
-
-
-class BindFault(Exception):
-    """A listener's address cannot be had; says which one and why."""
 
 
 class Server:
@@ -87,38 +74,61 @@ class Server:
         self.connections_accepted = 0
         self.tick = 0
         """Counts sweeps: a connection notes the last one before it was heard of."""
-        self._sockets: list[tuple[socket.socket, Listener]] = []
+        self._acceptors: list[Acceptor] = []
         self._per_ip: Counter[str] = Counter()
-        self._is_accepting = False
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     def bind(self, listener: Listener) -> Listener:
-        """Take the address; the listener with the port that it really got."""
-        sock = _listening_socket(listener, self.settings)
-        bound = listener._replace(port=sock.getsockname()[1])
-        self._sockets.append((sock, bound))
-        return bound
+        """Take the address; the listener with the port that it really got. Raises BindFault."""
+        acceptor = Acceptor(self, listener)
+        self._acceptors.append(acceptor)
+        return acceptor.listener
 
     def start(self) -> None:
-        for sock, listener in self._sockets:
-            try:
-                sock.listen(self.settings.backlog)
-            except OSError as fault:
-                raise _bind_fault(listener, fault) from None
-            log.info("Awaiting socket connections on %s:%d.", listener.host or "*", listener.port)
-        self._accept(True)
+        for acceptor in self._acceptors:
+            acceptor.open()
         self._plan_sweep()
 
     def stop(self) -> None:
         """Let nobody in any more and end every connection; unfinished requests are cancelled."""
-        self._accept(False)
-        for sock, _ in self._sockets:
-            sock.close()
-        self._sockets.clear()
+        for acceptor in self._acceptors:
+            acceptor.close()
+        self._acceptors.clear()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for connection in list(self.connections):
             connection.close()
+
+    def reconfigure(self, settings: SocketSettings) -> None:
+        """New limits hold for whoever comes next; sockets that are open keep theirs."""
+        self.settings = settings
+        for acceptor in self._acceptors:
+            acceptor.accept()
+
+    def connections_of(self, host: str) -> int:
+        return self._per_ip[host]
+
+    def connections_max_of(self, host: str) -> int:
+        settings = self.settings
+        return settings.connections_per_ip_overrides.get(host, settings.connections_per_ip_max)
+
+    # Told by acceptors and connections
+
+    def admit(self, client: socket.socket, peer: tuple[Any, ...], acceptor: Acceptor) -> None:
+        self.connections_accepted += 1
+        connection = Connection(client, peer, acceptor, self)
+        self.connections.add(connection)
+        self._per_ip[connection.client_host] += 1
+        acceptor.connection_count += 1
+
+    def forget(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        connection.acceptor.connection_count -= 1
+        self._per_ip[connection.client_host] -= 1
+        if not self._per_ip[connection.client_host]:
+            del self._per_ip[connection.client_host]
+        for acceptor in self._acceptors:
+            acceptor.accept()
 
     def may_overlap(self, api_key: int) -> bool:
         """Whether one more request of this kind may begin before an earlier one is answered."""
@@ -126,8 +136,6 @@ class Server:
             api_key in self.overlapping_apis
             and self.overlapping < self.settings.requests_overlapping_max
         )
-
-    # Told by connections
 
     def refused(self, connection: Connection, reason: str) -> None:
         log.warning("Closing connection=%s reason=%s", connection, reason)
@@ -137,70 +145,6 @@ class Server:
             log.error("Closing connection=%s reason=%s", connection, fault.strerror)
         else:
             log.debug("Connection ended connection=%s reason=%s", connection, fault)
-
-    def forget(self, connection: Connection) -> None:
-        self.connections.discard(connection)
-        self._per_ip[connection.client_host] -= 1
-        if not self._per_ip[connection.client_host]:
-            del self._per_ip[connection.client_host]
-        if not self._is_accepting and self._sockets and self._has_place():
-            self._accept(True)
-
-    # Accepting
-
-    def _accept(self, wanted: bool) -> None:
-        if wanted and not self._is_accepting:
-            for sock, listener in self._sockets:
-                self.loop.add_reader(sock.fileno(), self._acceptable, sock, listener)
-        elif not wanted and self._is_accepting:
-            for sock, _ in self._sockets:
-                self.loop.remove_reader(sock.fileno())
-        self._is_accepting = wanted
-
-    def _has_place(self) -> bool:
-        return len(self.connections) < self.settings.connections_max
-
-    def _acceptable(self, sock: socket.socket, listener: Listener) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
-            if not self._has_place():
-                # As in Apache Kafka: the next client waits in the backlog until another leaves.
-                self._accept(False)
-                return
-            try:
-                client, peer = sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as fault:
-                if fault.errno not in OUT_OF_RESOURCES:
-                    raise
-                log.error("Accepting no clients for a moment reason=%s", fault.strerror)
-                self._accept(False)
-                self.loop.call_later(ACCEPT_PAUSE_SECONDS, self._accept_again)
-                return
-            self._welcome(client, peer, listener)
-
-    def _accept_again(self) -> None:
-        if self._sockets and self._has_place():
-            self._accept(True)
-
-    def _welcome(self, client: socket.socket, peer: tuple[Any, ...], listener: Listener) -> None:
-        host = host_of(peer)
-        limit = self.settings.connections_per_ip_overrides.get(
-            host, self.settings.connections_per_ip_max
-        )
-        if self._per_ip[host] >= limit:
-            log.info("Rejected connection from %s, address already has %d connections", host, limit)
-            client.close()
-            return
-        client.setblocking(False)
-        try:
-            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError:
-            client.close()  # already gone again
-            return
-        self._per_ip[host] += 1
-        self.connections_accepted += 1
-        self.connections.add(Connection(client, peer, listener, self))
 
     # Idle connections
 
@@ -224,39 +168,3 @@ class Server:
                 connection.rest()
         self.tick += 1
         self._plan_sweep()
-
-
-def _listening_socket(listener: Listener, settings: SocketSettings) -> socket.socket:
-    host = listener.host
-    if not host:
-        host = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-    except OSError as fault:
-        raise _bind_fault(listener, fault) from None
-    sock = socket.socket(family, kind, protocol)
-    try:
-        sock.setblocking(False)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not listener.host else 1)
-        # Accepted sockets inherit these; a receive buffer has to be known before the handshake.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if settings.send_buffer_bytes >= 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
-        if settings.receive_buffer_bytes >= 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
-        sock.bind(address)
-    except OSError as fault:
-        sock.close()
-        raise _bind_fault(listener, fault) from None
-    return sock
-
-
-def _bind_fault(listener: Listener, fault: OSError) -> BindFault:
-    reason = "the port is taken" if fault.errno == errno.EADDRINUSE else fault.strerror or fault
-    return BindFault(
-        f"Socket server failed to bind to {listener.host or '*'}:{listener.port}: {reason}."
-    )

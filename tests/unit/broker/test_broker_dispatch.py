@@ -14,8 +14,9 @@ from moldau.broker.dispatch import Dispatch
 from moldau.handlers.context import RequestContext
 from moldau.handlers.routes import Route
 from moldau.model.errors import ApiError, Error
+from moldau.net.acceptor import Listener
 from moldau.net.connection import Disconnect
-from moldau.net.server import Listener, Server, SocketSettings
+from moldau.net.server import Server, SocketSettings
 from moldau.wire.framing import decode_response, encode_request, read_correlation_id
 from moldau.wire.messages.api_versions import (
     ApiVersion,

@@ -7,8 +7,9 @@ import socket
 
 import pytest
 
+from moldau.net.acceptor import BindFault, Listener
 from moldau.net.inbox import START_BYTES
-from moldau.net.server import BindFault, Listener, Server, SocketSettings
+from moldau.net.server import Server, SocketSettings
 from tests.support.echo_server import (
     ECHO,
     LATER,
@@ -141,6 +142,42 @@ def test_beyond_the_limit_clients_wait_until_another_leaves() -> None:
             first.close()
             assert await read_answer(reader) == b"patient"
             second.close()
+
+    run(scenario)
+
+
+def test_a_listener_may_have_a_limit_of_its_own() -> None:
+    async def scenario() -> None:
+        limits = {"PLAINTEXT": 1}
+        echo = EchoServer(SocketSettings(connections_per_listener_max=limits))
+        other_port = echo.server.bind(Listener("OTHER", "127.0.0.1", 0)).port
+        async with echo:
+            _, first = await echo.connect()
+            await echo.connection()
+            _, second = await echo.connect()
+            _, other = await asyncio.open_connection("127.0.0.1", other_port)
+            await until(lambda: len(echo.server.connections) == 2)
+            names = sorted(c.listener.name for c in echo.server.connections)
+            assert names == ["OTHER", "PLAINTEXT"]
+            echo.server.reconfigure(SocketSettings())
+            await until(lambda: len(echo.server.connections) == 3)
+            for writer in (first, second, other):
+                writer.close()
+
+    run(scenario)
+
+
+def test_clients_that_come_too_fast_wait_for_the_next_second() -> None:
+    async def scenario() -> None:
+        async with EchoServer(SocketSettings(connections_per_second_max=2)) as echo:
+            writers = [(await echo.connect())[1] for _ in range(3)]
+            await until(lambda: len(echo.server.connections) == 2)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(echo.server.connections) == 2
+            await until(lambda: len(echo.server.connections) == 3)
+            for writer in writers:
+                writer.close()
 
     run(scenario)
 

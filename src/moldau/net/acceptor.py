@@ -1,0 +1,167 @@
+"""One listener: takes the address, then lets clients in as fast and as many as the limits allow.
+
+A client beyond a limit waits in the listener's backlog, as in Apache Kafka; one whose address
+has its share already is turned away.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from moldau.net.connection import host_of
+
+if TYPE_CHECKING:
+    from moldau.net.server import Server, SocketSettings
+
+log = logging.getLogger("kafka.network.SocketServer")
+
+ACCEPTS_PER_TURN = 64
+RETRY_SECONDS = 0.5
+RATE_WINDOW_SECONDS = 1.0
+OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class Listener(NamedTuple):
+    name: str
+    host: str
+    """Empty for every address of the machine."""
+    port: int
+    """0 until the system has chosen one."""
+    security_protocol: str = "PLAINTEXT"
+
+
+class BindFault(Exception):
+    """A listener's address cannot be had; says which one and why."""
+
+
+class Acceptor:
+    def __init__(self, server: Server, listener: Listener) -> None:
+        """Takes the address; `listener` has the real port then. Raises BindFault."""
+        self._server = server
+        self._socket = _bound_socket(listener, server.settings)
+        self.listener = listener._replace(port=self._socket.getsockname()[1])
+        self.connection_count = 0
+        self._is_open = False
+        self._is_accepting = False
+        self._window_start = 0.0
+        self._window_count = 0
+
+    def open(self) -> None:
+        """Let clients in. Raises BindFault if somebody else listens there by now."""
+        try:
+            self._socket.listen(self._server.settings.backlog)
+        except OSError as fault:
+            raise _bind_fault(self.listener, fault) from None
+        self._is_open = True
+        self.accept()
+        log.info(
+            "Awaiting socket connections on %s:%d.", self.listener.host or "*", self.listener.port
+        )
+
+    def close(self) -> None:
+        self._pause()
+        self._is_open = False
+        self._socket.close()
+
+    def accept(self) -> None:
+        """Go on if a limit had stopped us and there is room again."""
+        if self._is_open and not self._is_accepting and self._has_place():
+            self._server.loop.add_reader(self._socket.fileno(), self._acceptable)
+            self._is_accepting = True
+
+    def _pause(self) -> None:
+        if self._is_accepting:
+            self._server.loop.remove_reader(self._socket.fileno())
+            self._is_accepting = False
+
+    def _has_place(self) -> bool:
+        settings = self._server.settings
+        here_max = settings.connections_per_listener_max.get(self.listener.name)
+        return len(self._server.connections) < settings.connections_max and (
+            here_max is None or self.connection_count < here_max
+        )
+
+    def _acceptable(self) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            if not self._has_place():
+                self._pause()
+                return
+            if self._is_too_fast():
+                self._pause_for(RATE_WINDOW_SECONDS)
+                return
+            try:
+                client, peer = self._socket.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as fault:
+                if fault.errno not in OUT_OF_RESOURCES:
+                    raise
+                log.error("Accepting no clients for a moment reason=%s", fault.strerror)
+                self._pause_for(RETRY_SECONDS)
+                return
+            self._welcome(client, peer)
+
+    def _pause_for(self, seconds: float) -> None:
+        self._pause()
+        self._server.loop.call_later(seconds, self.accept)
+
+    def _is_too_fast(self) -> bool:
+        now = self._server.loop.time()
+        if now - self._window_start >= RATE_WINDOW_SECONDS:
+            self._window_start, self._window_count = now, 0
+        return self._window_count >= self._server.settings.connections_per_second_max
+
+    def _welcome(self, client: socket.socket, peer: tuple[Any, ...]) -> None:
+        self._window_count += 1
+        host = host_of(peer)
+        limit = self._server.connections_max_of(host)
+        if self._server.connections_of(host) >= limit:
+            log.info("Rejected connection from %s, address already has %d connections", host, limit)
+            client.close()
+            return
+        client.setblocking(False)
+        try:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:
+            client.close()  # already gone again
+            return
+        self._server.admit(client, peer, self)
+
+
+def _bound_socket(listener: Listener, settings: SocketSettings) -> socket.socket:
+    host = listener.host
+    if not host:
+        host = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except OSError as fault:
+        raise _bind_fault(listener, fault) from None
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not listener.host else 1)
+        # Accepted sockets inherit these; a receive buffer has to be known before the handshake.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if settings.send_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+        if settings.receive_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
+        sock.bind(address)
+    except OSError as fault:
+        sock.close()
+        raise _bind_fault(listener, fault) from None
+    return sock
+
+
+def _bind_fault(listener: Listener, fault: OSError) -> BindFault:
+    reason = "the port is taken" if fault.errno == errno.EADDRINUSE else fault.strerror or fault
+    return BindFault(
+        f"Socket server failed to bind to {listener.host or '*'}:{listener.port}: {reason}."
+    )
