@@ -21,7 +21,13 @@ from moldau.config.listeners import listening
 from moldau.model.cluster import Endpoint
 
 LISTENER_PREFIX = "listener.name."
-OPEN_PREFIXES = (LISTENER_PREFIX, "config.providers.", "kafka.metrics.", "rsm.config.")
+OPEN_PREFIXES = (
+    LISTENER_PREFIX,
+    "config.providers.",
+    "kafka.metrics.",
+    "rsm.config.",
+    "rlmm.config.",
+)
 """Families of keys that nobody can list; they are kept and never warned about."""
 
 

@@ -168,6 +168,13 @@ class Setting:
             raise ConfigError(self.key, text.strip(), fault)
         return value
 
+    def allows(self, text: str) -> bool:
+        try:
+            self.parse(text)
+        except ConfigError:
+            return False
+        return True
+
     def _convert(self, text: str) -> Any:
         kind = self.kind
         if kind is Kind.BOOLEAN:

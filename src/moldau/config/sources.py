@@ -70,8 +70,9 @@ class BrokerLayers(NamedTuple):
         try:
             return self.static.with_overrides(merged)
         except ConfigError:
+            rows = BrokerConfig.rows
             return self.static.with_overrides(
-                {key: text for key, text in merged.items() if _is_valid(key, text)}
+                {k: text for k, text in merged.items() if k in rows and rows[k].allows(text)}
             )
 
 
@@ -210,14 +211,3 @@ def _text(row: Setting, text: str) -> str | None:
         return value_text(row.parse(text))
     except ConfigError:
         return text
-
-
-def _is_valid(key: str, text: str) -> bool:
-    row = BrokerConfig.rows.get(key)
-    if row is None:
-        return False
-    try:
-        row.parse(text)
-    except ConfigError:
-        return False
-    return True

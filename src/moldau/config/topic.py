@@ -161,12 +161,17 @@ class TopicConfig(Settings):
 
     @classmethod
     def of(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
-        """What holds for a topic: its overrides, then the broker's values."""
+        """What holds for a topic: its overrides, then the broker's values. Overrides are checked
+        when they are made; a stored one that is not valid (any more) is passed over here, since
+        a topic with a strange setting must not keep a broker from starting."""
         values: dict[str, Any] = {}
         for row in cls.rows.values():
             inherited = None if row.synonym is None else row.synonym.replace(".", "_")
             values[row.name] = row.default if inherited is None else getattr(broker, inherited)
-        values.update(parse_overrides(overrides))
+        for key, text in overrides.items():
+            own = cls.rows.get(cls.aliases.get(key, key))
+            if own is not None and own.allows(text):
+                values[own.name] = own.parse(text)
         if values["internal_segment_bytes"] is not None:
             values["segment_bytes"] = values["internal_segment_bytes"]
         return cls(values)
@@ -180,8 +185,10 @@ class TopicConfig(Settings):
         return "delete" in self.cleanup_policy
 
 
-def parse_overrides(overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Typed values by attribute; raises ConfigError for an unknown key or a bad value."""
+def validate_topic_overrides(
+    overrides: Mapping[str, str], broker: BrokerConfig | None = None
+) -> None:
+    """Raises ConfigError if a topic cannot have these overrides."""
     values: dict[str, Any] = {}
     for key, text in overrides.items():
         row = TopicConfig.rows.get(TopicConfig.aliases.get(key, key))
@@ -189,14 +196,6 @@ def parse_overrides(overrides: Mapping[str, str]) -> dict[str, Any]:
             close = suggestion(key, TopicConfig.rows)
             raise UnknownKeyError(key, f"Unknown topic config name: {key}{close}")
         values[row.name] = row.parse(text)
-    return values
-
-
-def validate_topic_overrides(
-    overrides: Mapping[str, str], broker: BrokerConfig | None = None
-) -> None:
-    """Raises ConfigError if a topic cannot have these overrides."""
-    values = parse_overrides(overrides)
     if values.get("remote_storage_enable"):
         raise ConfigError("remote.storage.enable", "true", NO_TIERING)
     lag_min = values.get(

@@ -50,6 +50,12 @@ def test_an_old_name_of_a_topic_setting_is_understood() -> None:
     assert TopicConfig.of(broker(), {"max.message.size": "77"}).max_message_bytes == 77
 
 
+def test_a_stored_override_that_is_not_valid_leaves_the_broker_s_value_in_force() -> None:
+    stored = {"segment.bytes": "many", "message.format.version": "2.8", "retention.ms": "5"}
+    topic = TopicConfig.of(broker({"log.segment.bytes": "2000000"}), stored)
+    assert (topic.segment_bytes, topic.retention_ms) == (2000000, 5)
+
+
 def test_tests_may_ask_for_segments_below_the_limit() -> None:
     assert TopicConfig.of(broker(), {"internal.segment.bytes": "1000"}).segment_bytes == 1000
 
