@@ -99,38 +99,26 @@ class Dispatch:
                 if start not in self._calls and not self._learn(start):
                     return self._refuse_call(start, correlation_id)
                 caller = self._meet(connection, frame, start)
-            call = caller.call
-            if call.lane is not None:
-                answer = self._take_lane(connection, frame, caller, correlation_id)
-                if answer is not None:
-                    return answer
-            request = call.decode(frame, call.version, caller.body_position)
         except (DecodeError, struct.error) as fault:
-            raise Disconnect(f"request cannot be read: {fault}") from None
+            raise _unreadable(fault) from None
+        call = caller.call
         try:
+            if call.short_way is not None:
+                answer = call.short_way(frame, caller.body_position, call.version, correlation_id)
+                if answer is not None:
+                    return [answer]
+            request = call.decode(frame, call.version, caller.body_position)
             coroutine = call.function(request, caller.context, self._services)
             awaited = coroutine.send(None)
         except StopIteration as finished:
             return self.answer(connection, call, correlation_id, finished.value)
+        except (DecodeError, struct.error, IndexError) as fault:
+            raise _unreadable(fault) from None
         except Disconnect:
             raise
         except Exception as fault:
             return self.failure(connection, call, correlation_id, fault)
         return _Suspended(self, connection, call, correlation_id, coroutine, awaited)
-
-    def _take_lane(
-        self, connection: Connection, frame: memoryview, caller: _Caller, correlation_id: int
-    ) -> list[Chunk] | None:
-        call = caller.call
-        assert call.lane is not None
-        try:
-            answer = call.lane(frame, caller.body_position, call.version, correlation_id)
-        except (struct.error, IndexError):
-            # Cut short: the ordinary way says where.
-            return None
-        except Exception as fault:
-            return self.failure(connection, call, correlation_id, fault)
-        return None if answer is None else [answer]
 
     def _learn(self, start: int) -> bool:
         api_key, version = _split(start)
@@ -289,6 +277,10 @@ class _Suspended(Answer):
             self._connection.refuse(str(reason))
         else:
             self._connection.answered()
+
+
+def _unreadable(fault: Exception) -> Disconnect:
+    return Disconnect(f"request cannot be read: {fault}")
 
 
 def _split(start: int) -> tuple[int, int]:

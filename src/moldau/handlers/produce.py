@@ -108,7 +108,7 @@ def _append(
             _check_special(name, records, request, ctx)
         appended = replica.append(memoryview(records), acks, now_ms, version >= ZSTD_SINCE)
     except ApiError as refusal:
-        return _refused(data, replica, refusal)
+        return refused_row(data.index, replica, refusal)
     row = PartitionProduceResponse(
         index=data.index,
         base_offset=appended.base_offset,
@@ -139,16 +139,14 @@ def _check_special(
         )
 
 
-def _refused(
-    data: PartitionProduceData, replica: Replica | None, refusal: ApiError
-) -> PartitionProduceResponse:
-    row = PartitionProduceResponse(index=data.index, error_code=refusal.error, base_offset=-1)
+def refused_row(index: int, replica: Replica | None, refusal: ApiError) -> PartitionProduceResponse:
+    row = PartitionProduceResponse(index=index, error_code=refusal.error, base_offset=-1)
     by_record = isinstance(refusal, RecordsRefused) and refusal.record_errors
     if by_record:
         assert isinstance(refusal, RecordsRefused)
         row.record_errors = [
-            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-            for index, message in refusal.record_errors
+            BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=message)
+            for at, message in refusal.record_errors
         ]
         row.error_message = refusal.message
     is_unread = refusal.error == Error.INVALID_RECORD and not by_record

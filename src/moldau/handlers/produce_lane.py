@@ -1,0 +1,177 @@
+"""The short way of the most frequent request: one batch for one partition that has one replica.
+
+Such a request differs from the client's last one in its correlation id, its records and perhaps
+its partition. So the bytes that name topic and partition are the key to everything that does not
+change, the answer's layout included, which the ordinary encoder makes once. Whatever is not plain
+(transactions, acks=0, several partitions, followers to wait for) is left to the ordinary handler:
+this lane has then done nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from moldau.handlers.produce import refused_row
+from moldau.handlers.services import Services
+from moldau.model.cluster import INTERNAL_TOPICS
+from moldau.model.errors import ApiError
+from moldau.records.batch import TRANSACTIONAL_FLAG
+from moldau.replication.replica import Replica
+from moldau.wire.framing import encode_response
+from moldau.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from moldau.wire.primitives import DecodeError
+
+PRODUCE: Final = 0
+VERSIONS: Final = range(9, 14)
+"""From the first flexible version; older clients take the ordinary way."""
+TOPIC_IDS_SINCE: Final = 13
+ACKS_ALL: Final = -1
+ENTRIES_MAX: Final = 10_000
+RECORDS_MIN: Final = 61
+ATTRIBUTES_LOW_BYTE: Final = 22
+TAGS_BYTES: Final = 3
+"""The empty tagged fields of partition, topic and request close the frame."""
+
+# No transactional id, acks, timeout, topic count + 1, length of the name + 1.
+_start_at = struct.Struct(">BhiBB").unpack_from
+_START_BYTES = 7
+# Index, error, base offset, append time, log start offset: the part of an answer that changes.
+_ROW = struct.Struct(">ihqqq")
+
+
+class _Entry:
+    """What is known of one partition in one version: its replica and how to answer."""
+
+    __slots__ = ("pack", "partition", "prefix", "replica", "size", "suffix", "topic", "version")
+
+    def __init__(
+        self, replica: Replica, topic: TopicProduceData, partition: int, version: int
+    ) -> None:
+        self.topic = topic
+        self.version = version
+        frame = self.encode(
+            PartitionProduceResponse(
+                index=partition, base_offset=1, log_append_time_ms=-1, log_start_offset=2
+            ),
+            correlation_id=0,
+        )
+        start = frame.index(_ROW.pack(partition, 0, 1, -1, 2))
+        self.replica = replica
+        self.partition = partition
+        self.prefix = frame[8:start]
+        self.suffix = frame[start + _ROW.size :]
+        self.size = len(frame) - 4
+        layout = f">ii{len(self.prefix)}sihqqq{len(self.suffix)}s"
+        self.pack = struct.Struct(layout).pack
+
+    def encode(self, row: PartitionProduceResponse, correlation_id: int) -> bytes:
+        answer = TopicProduceResponse(
+            topic_id=self.topic.topic_id, name=self.topic.name, partition_responses=[row]
+        )
+        response = ProduceResponse(responses=[answer])
+        (whole,) = encode_response(PRODUCE, self.version, correlation_id, response)
+        assert isinstance(whole, bytes)
+        return whole
+
+
+class ProduceLane:
+    versions = VERSIONS
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._wall_ms = services.clock.wall_ms
+        self._entries: dict[tuple[int, bytes], _Entry] = {}
+
+    def answer(
+        self, frame: memoryview, position: int, version: int, correlation_id: int
+    ) -> bytes | None:
+        """The whole answer, or None if the request has to take the ordinary way.
+
+        Raises struct.error or IndexError for a frame that is cut short, as decoding it would.
+        """
+        named, acks, _, topics, length = _start_at(frame, position)
+        if named or topics != 2 or (acks != 1 and acks != ACKS_ALL):
+            return None
+        start = position + _START_BYTES
+        # Topic count, name (or id), partition count, partition index.
+        end = start + (22 if version >= TOPIC_IDS_SINCE else length + 6)
+        key = (version, bytes(frame[start:end]))
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._learn(frame, position, version, key)
+            if entry is None:
+                return None
+        size, end = _uvarint(frame, end)
+        records_end = end + size - 1
+        if size <= RECORDS_MIN or records_end + TAGS_BYTES != len(frame):
+            return None
+        replica = entry.replica
+        partition = replica.partition
+        if not partition.is_leader:
+            # Removed or moved, perhaps made anew under the same name: look it up again next time.
+            del self._entries[key]
+            return None
+        if acks == ACKS_ALL and len(partition.isr) > 1:
+            return None
+        if frame[end + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG:
+            return None
+        try:
+            appended = replica.append(frame[end:records_end], acks, self._wall_ms())
+        except ApiError as refusal:
+            return entry.encode(refused_row(entry.partition, replica, refusal), correlation_id)
+        base_offset, _, append_time_ms, log_start_offset, _ = appended
+        return entry.pack(
+            entry.size,
+            correlation_id,
+            entry.prefix,
+            entry.partition,
+            0,
+            base_offset,
+            append_time_ms,
+            log_start_offset,
+            entry.suffix,
+        )
+
+    def _learn(
+        self, frame: memoryview, position: int, version: int, key: tuple[int, bytes]
+    ) -> _Entry | None:
+        """Look the request through once; only a plain one for a known partition gets an entry."""
+        try:
+            request = ProduceRequest.decode(frame, version, position)
+            (topic,) = request.topic_data
+            (data,) = topic.partition_data
+            replicas = self._services.replicas
+            name = topic.name if version < TOPIC_IDS_SINCE else replicas.name_of(topic.topic_id)
+            replica = replicas.find(name, data.index)
+        except (DecodeError, ApiError, ValueError):
+            return None
+        if name in INTERNAL_TOPICS or len(key[1]) > 2**7:
+            return None
+        if len(self._entries) >= ENTRIES_MAX:
+            self._entries.clear()
+        topic.partition_data = []
+        entry = self._entries[key] = _Entry(replica, topic, data.index, version)
+        return entry
+
+
+def _uvarint(frame: memoryview, position: int) -> tuple[int, int]:
+    value = frame[position]
+    position += 1
+    if value > 127:
+        value &= 127
+        shift = 7
+        while shift < 35:
+            byte = frame[position]
+            position += 1
+            value |= (byte & 127) << shift
+            if byte < 128:
+                break
+            shift += 7
+    return value, position
