@@ -19,11 +19,3 @@ def throttled_replicas(entries: tuple[str, ...]) -> str | None:
     if entries == ("*",) or all(_THROTTLED.fullmatch(entry) for entry in entries):
         return None
     return "must be * or a list of partition:broker pairs such as 0:101,1:102"
-
-
-def not_blank(text: str) -> str | None:
-    return None if text else "must not be empty"
-
-
-def at_least_one_or_unlimited(value: int) -> str | None:
-    return None if value >= 1 or value == -1 else "must be -1 (no limit) or at least 1"

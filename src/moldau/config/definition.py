@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -281,9 +281,6 @@ class Settings:
         return type(other) is type(self) and self.__dict__ == other.__dict__
 
     __hash__ = None  # type: ignore[assignment]
-
-    def _changed(self, values: Mapping[str, Any]) -> Self:
-        return type(self)({**self.__dict__, **values})
 
 
 def suggestion(key: str, known: Mapping[str, object]) -> str:
