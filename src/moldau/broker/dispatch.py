@@ -103,8 +103,8 @@ class Dispatch:
             raise _unreadable(fault) from None
         call = caller.call
         try:
-            if call.short_way is not None:
-                answer = call.short_way(frame, caller.body_position, call.version, correlation_id)
+            if call.lane is not None:
+                answer = call.lane(frame, caller.body_position, call.version, correlation_id)
                 if answer is not None:
                     return [answer]
             request = call.decode(frame, call.version, caller.body_position)

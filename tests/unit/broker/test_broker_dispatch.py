@@ -10,14 +10,19 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.dispatch import Dispatch
+from moldau.broker.dispatch import Dispatch, Lane
 from moldau.handlers.context import RequestContext
 from moldau.handlers.routes import Route
 from moldau.model.errors import ApiError, Error
 from moldau.net.acceptor import Listener
 from moldau.net.connection import Disconnect
 from moldau.net.server import Server, SocketSettings
-from moldau.wire.framing import decode_response, encode_request, read_correlation_id
+from moldau.wire.framing import (
+    decode_response,
+    encode_request,
+    encode_response,
+    read_correlation_id,
+)
 from moldau.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -71,9 +76,11 @@ def routed(key: int, function: Callable[..., Any], versions: tuple[int, int]) ->
 
 
 @contextlib.asynccontextmanager
-async def serving(services: Services, *routes: Route) -> AsyncIterator[Client]:
+async def serving(
+    services: Services, *routes: Route, lanes: dict[int, Lane] | None = None
+) -> AsyncIterator[Client]:
     loop = asyncio.get_running_loop()
-    dispatch = Dispatch({route.api_key: route for route in routes}, services, loop)
+    dispatch = Dispatch({route.api_key: route for route in routes}, services, loop, lanes)
     server = Server(loop, SocketSettings(), dispatch)
     port = server.bind(Listener("OUTSIDE", "127.0.0.1", 0)).port
     server.start()
@@ -304,5 +311,39 @@ def test_an_answer_that_cannot_be_encoded_is_a_fault_not_silence() -> None:
             client.send(INIT_PRODUCER_ID, 4, InitProducerIdRequest())
             _, response = await client.receive(INIT_PRODUCER_ID, 4)
             assert response.error_code == Error.UNKNOWN_SERVER_ERROR
+
+    run(scenario)
+
+
+class EvenOnly:
+    """Answers requests with an even correlation id from their bytes."""
+
+    versions = range(4, 5)
+
+    def answer(
+        self, frame: memoryview, position: int, version: int, correlation_id: int
+    ) -> bytes | None:
+        if correlation_id % 2:
+            return None
+        response = InitProducerIdResponse(producer_id=version * 1000 + correlation_id)
+        (whole,) = encode_response(INIT_PRODUCER_ID, version, correlation_id, response)
+        assert isinstance(whole, bytes)
+        return whole
+
+
+def test_a_lane_answers_what_it_can_and_leaves_the_rest_to_the_handler() -> None:
+    async def scenario() -> None:
+        async def ordinary(request: Any, ctx: RequestContext, on: Services) -> Any:
+            return InitProducerIdResponse(producer_id=7)
+
+        lanes: dict[int, Lane] = {INIT_PRODUCER_ID: EvenOnly()}
+        route = routed(22, ordinary, (0, 5))
+        async with serving(Services(), route, lanes=lanes) as client:
+            answered = []
+            for version in (4, 4, 3, 3):
+                client.send(INIT_PRODUCER_ID, version, InitProducerIdRequest())
+                _, response = await client.receive(INIT_PRODUCER_ID, version)
+                answered.append(response.producer_id)
+            assert answered == [7, 4002, 7, 7]
 
     run(scenario)
