@@ -1,0 +1,115 @@
+"""A decision about one group while it is being made.
+
+Rules of the classic protocol follow from one another: a member leaves, so the others have to
+rejoin, so the join may be complete. A draft collects facts, answers and timers step by step and
+shows the group as it will be when they are applied; the real group is not touched. Timers are told
+the time of day at which they will run, because nobody tells them then.
+"""
+
+from __future__ import annotations
+
+from moldau.engine.machine import NO_TOKEN, Decision, Reply, Timer, Token, Volatile
+from moldau.groups import facts
+from moldau.groups.classic import ClassicGroup
+from moldau.groups.commands import ExpireSession
+from moldau.groups.members import Member
+from moldau.groups.results import JoinResult, SyncResult
+from moldau.groups.settings import GroupSettings
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import Millis
+
+TimerKey = tuple[str, ...]
+
+
+def session_key(group_id: str, member_id: str) -> TimerKey:
+    return "session", group_id, member_id
+
+
+def join_key(group_id: str) -> TimerKey:
+    return "join", group_id
+
+
+def sync_key(group_id: str) -> TimerKey:
+    return "sync", group_id
+
+
+class Draft:
+    __slots__ = (
+        "_facts",
+        "_is_copy",
+        "_is_first",
+        "_replies",
+        "_timers",
+        "group",
+        "now_ms",
+        "settings",
+        "wall_ms",
+    )
+
+    def __init__(
+        self, group: ClassicGroup | str, settings: GroupSettings, now_ms: Millis, wall_ms: Millis
+    ) -> None:
+        """A name instead of a group starts a new one, stored as soon as anything happens."""
+        self._is_first = isinstance(group, str)
+        self._is_copy = self._is_first
+        self.group = ClassicGroup(group, wall_ms) if isinstance(group, str) else group
+        self.settings = settings
+        self.now_ms = now_ms
+        self.wall_ms = wall_ms
+        self._facts: list[object] = []
+        self._timers: dict[TimerKey, Timer] = {}
+        self._replies: list[Reply] = []
+
+    def decision(self) -> Decision:
+        return Decision(tuple(self._facts), tuple(self._timers.values()), tuple(self._replies))
+
+    def store(self, fact: facts.Durable) -> None:
+        self._change(fact)
+        self._facts.append(fact)
+
+    def note(self, fact: object) -> None:
+        """A fact that a restart may forget."""
+        self._change(fact)
+        self._facts.append(Volatile(fact))
+
+    def _change(self, fact: object) -> None:
+        if self._is_first:
+            self._is_first = False
+            # Known from its first moment, so that a restart remembers that the group exists.
+            self._facts.append(
+                facts.GroupStored(self.group.group_id, None, 0, None, None, self.wall_ms)
+            )
+        if not self._is_copy:
+            self._is_copy = True
+            self.group = self.group.copy()
+        self.group.apply(fact)
+
+    def answer(self, token: Token, outcome: object) -> None:
+        if token != NO_TOKEN:
+            self._replies.append(Reply(token, outcome))
+
+    def refuse(self, token: Token, error: Error, message: str = "") -> None:
+        self.answer(token, ApiError(error, message))
+
+    def refuse_waiting(self, member: Member, error: Error, member_id: str = "") -> None:
+        """Whatever the member waits for, it will not come."""
+        self.answer(member.join_token, JoinResult(error, member_id))
+        self.answer(member.sync_token, SyncResult(error))
+
+    def wake(self, key: TimerKey, delay_ms: Millis, command: object) -> None:
+        self._timers[key] = Timer(key, self.now_ms + delay_ms, command)
+
+    def cancel(self, key: TimerKey) -> None:
+        self._timers[key] = Timer(key, None)
+
+    def watch(self, member_id: str, timeout_ms: Millis) -> None:
+        """The member is alive now; without a sign of life it is given up after that time."""
+        group_id = self.group.group_id
+        command = ExpireSession(group_id, member_id, self.wall_ms + timeout_ms)
+        self.wake(session_key(group_id, member_id), timeout_ms, command)
+
+    def watch_member(self, member: Member) -> None:
+        self.watch(member.member_id, member.session_timeout_ms)
+
+    def unwatch(self, member_id: str) -> None:
+        self.cancel(session_key(self.group.group_id, member_id))
