@@ -111,7 +111,13 @@ class LogBench:
         return self.log.append_as_leader(memoryview(buffer), header, leader_epoch, **options)  # type: ignore[arg-type]
 
     def mark(
-        self, producer_id: int, epoch: int, *, commit: bool, coordinator_epoch: int = 0
+        self,
+        producer_id: int,
+        epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int = 0,
+        leader_epoch: int = 0,
     ) -> Appended:
         """End the producer's transaction."""
         kind = ControlType.COMMIT if commit else ControlType.ABORT
@@ -121,7 +127,7 @@ class LogBench:
             producer_epoch=epoch,
             timestamp=self.clock.wall_ms(),
         )
-        return self.append(marker, origin=Origin.COORDINATOR)
+        return self.append(marker, leader_epoch, origin=Origin.COORDINATOR)
 
     def files(self, suffix: str = "") -> list[str]:
         return sorted(name for name in os.listdir(self.directory) if name.endswith(suffix))

@@ -26,7 +26,7 @@ from moldau.records.batch import (
 from moldau.storage import admission, retention
 from moldau.storage.epoch_file import EpochFile
 from moldau.storage.faults import StorageFault
-from moldau.storage.files import PARTITION_METADATA_FILE, SEGMENT_SUFFIXES, remove_if_there
+from moldau.storage.files import PARTITION_METADATA_FILE, SEGMENT_SUFFIXES
 from moldau.storage.flushing import FlushWork
 from moldau.storage.following import checked_batches
 from moldau.storage.producer_state import CompletedTransaction, Origin, ProducerStates
@@ -36,7 +36,7 @@ from moldau.storage.segment import RELATIVE_OFFSET_MAX, Segment, create_segment
 from moldau.storage.segment_file import TornTail
 from moldau.storage.segments import Segments
 from moldau.storage.settings import LogSettings
-from moldau.storage.snapshots import snapshot_path, write_snapshot
+from moldau.storage.snapshots import remove_snapshots, snapshot_path, write_snapshot
 from moldau.storage.txn_index import AbortedTransaction
 
 log = logging.getLogger("kafka.log.UnifiedLog")
@@ -254,7 +254,6 @@ class PartitionLog(ReadableLog):
             return False
         assert offset <= self.offset_end, f"{offset} lies after the end {self.offset_end}"
         self.log_start_offset = offset
-        self._epochs.truncate_from_start(offset)
         return True
 
     def delete_old_segments(self, now_ms: Millis, high_watermark: Offset) -> int:
@@ -275,7 +274,10 @@ class PartitionLog(ReadableLog):
             self.roll()
         removed = self.segments.remove_first(outcome.segment_count)
         self.advance_log_start(self.segments.base_offset)
+        # Not before the records are really gone: a crash may take an advanced log start back.
+        self._epochs.truncate_from_start(self.segments.base_offset)
         self._delete(removed, outcome.reason)
+        remove_snapshots(self.directory, before=self.segments.base_offset)
         return outcome.segment_count
 
     def truncate_to(self, offset: Offset) -> None:
@@ -311,7 +313,7 @@ class PartitionLog(ReadableLog):
             str(self.topic_partition),
             self.directory,
             self.segments.as_list(),
-            self.log_start_offset,
+            self.segments.base_offset,
             self.offset_end,
             self._clock.wall_ms(),
             self._producer_expiration_ms,
@@ -328,7 +330,6 @@ class PartitionLog(ReadableLog):
                 reason,
             )
             paths += segment.mark_deleted()
-            remove_if_there(snapshot_path(self.directory, segment.base_offset))
         self._discard(paths, self._settings.file_delete_delay_ms)
 
     def _prefix(self) -> str:

@@ -61,6 +61,10 @@ def load_log(known: Recovery) -> LoadedLog:
     epochs = EpochFile(directory)
     producers: ProducerStates | None = None
     snapshot_offset = known.log_start_offset
+    if segments:
+        # The checkpoint may be older than the deletion of the segments it points into.
+        start = max(known.log_start_offset, segments[0].base_offset)
+        known = known._replace(log_start_offset=start)
     first = _first_unflushed(known, segments)
     _mend_indexes(known, segments[:first])
     if first < len(segments):
@@ -80,16 +84,14 @@ def load_log(known: Recovery) -> LoadedLog:
         segments, producers = [], None
     if not segments:
         segments = [create_segment(directory, known.log_start_offset, settings, now_ms)]
-    log_start_offset = max(known.log_start_offset, segments[0].base_offset)
+    log_start_offset = known.log_start_offset
     offset_end = max(segments[-1].offset_end, log_start_offset)
     epochs.truncate_from_end(offset_end)
-    epochs.truncate_from_start(log_start_offset)
+    epochs.truncate_from_start(segments[0].base_offset)
     bases = [segment.base_offset for segment in segments]
     remove_stray_snapshots(directory, snapshot_offsets(os.listdir(directory)), bases)
     if producers is None:
-        producers, snapshot_offset = _producers_before(
-            known, segments, log_start_offset, offset_end
-        )
+        producers, snapshot_offset = _producers_before(known, segments, len(segments), offset_end)
     for segment in segments:
         # Ten thousand idle logs need no ten thousand open files.
         segment.cool()
@@ -114,9 +116,7 @@ def _recover_unflushed(
     """Check the segments from `first` on, in place, and drop what follows a bad byte. The producer
     state at the end comes out of the same pass."""
     unflushed = segments[first:]
-    producers, snapshot_offset = _producers_before(
-        known, segments[:first], known.log_start_offset, unflushed[0].base_offset
-    )
+    producers, snapshot_offset = _producers_before(known, segments, first, unflushed[0].base_offset)
     for done, segment in enumerate(unflushed):
         log.info(
             "%s Recovering unflushed segment %d. %d/%d recovered for %s.",
@@ -219,9 +219,7 @@ def _mend_indexes(known: Recovery, segments: list[Segment]) -> None:
                 corrupt.reason,
             )
         offset_end = segment.offset_end
-        producers, _ = _producers_before(
-            known, segments[:index], known.log_start_offset, segment.base_offset
-        )
+        producers, _ = _producers_before(known, segments, index, segment.base_offset)
         rebuild_indexes(segment, producers)
         if not (is_last and known.clean):
             segment.close_at(offset_end)
@@ -243,13 +241,15 @@ def _restore(known: Recovery, segment: Segment) -> None:
 
 
 def _producers_before(
-    known: Recovery, segments: list[Segment], offset_start: Offset, offset_end: Offset
+    known: Recovery, segments: list[Segment], count: int, offset_end: Offset
 ) -> tuple[ProducerStates, Offset]:
+    """The state before `offset_end`, from the first `count` segments. An older snapshot than the
+    first segment is of no use: what producers wrote in between is gone."""
     return rebuild_producers(
         str(known.topic_partition),
         known.directory,
-        segments,
-        offset_start,
+        segments[:count],
+        segments[0].base_offset,
         offset_end,
         known.clock.wall_ms(),
         known.producer_expiration_ms,

@@ -17,6 +17,7 @@ from moldau.storage.files import (
     offset_file_name,
     parse_offset_file_name,
     read_whole,
+    remove_if_there,
     write_whole,
 )
 from moldau.storage.producer_state import BatchSpan, ProducerEntry
@@ -69,6 +70,12 @@ def read_snapshot(directory: str, offset: int) -> list[ProducerEntry]:
     if content is None:
         raise CorruptFile(path, "the file is gone")
     return decode_snapshot(content, path)
+
+
+def remove_snapshots(directory: str, *, before: int) -> None:
+    for offset in snapshot_offsets(os.listdir(directory)):
+        if offset < before:
+            remove_if_there(snapshot_path(directory, offset))
 
 
 def _encode_entry(entry: ProducerEntry) -> bytes:
