@@ -78,6 +78,8 @@ class Engine:
         self._held: deque[_Held] = deque()
         self._appended = -1
         self._committed = -1
+        self._is_deciding = False
+        self._is_releasing = False
         self._stopped_with: ApiError | None = None
         journal.listen(self)
 
@@ -120,39 +122,50 @@ class Engine:
         """Called by the journal."""
         assert position >= self._committed, f"{self._name}: commit went back to {position}"
         self._committed = position
-        held = self._held
-        while held and held[0].position <= self._committed:
-            self._release(held.popleft())
+        self._release_committed()
 
     def failed(self, fault: JournalFault) -> None:
         """Called by the journal."""
         self._stop_by_itself(fault.error, fault.message)
 
     def _run(self, command: object, token: Token) -> None:
+        assert not self._is_deciding, f"{self._name}: {command} came between decide and apply"
+        self._is_deciding = True
         try:
             decision = self._machine.decide(command, token, self._clock.monotonic_ms())
         except Exception:
+            self._is_deciding = False
             log.exception("decide failed engine=%s command=%s", self._name, type(command).__name__)
             self._answer(Reply(token, ApiError(Error.UNKNOWN_SERVER_ERROR)))
             return
         try:
-            if not self._append(decision, token):
-                return
-            facts = self._apply(decision)
+            if self._append(decision, token):
+                self._hold(decision, self._apply(decision))
         except Exception:
             # The state may be half changed: only a new load can be trusted.
             log.exception("apply failed engine=%s command=%s", self._name, type(command).__name__)
             self._stop_by_itself(Error.UNKNOWN_SERVER_ERROR, f"{self._name} has to be loaded anew")
+        finally:
+            self._is_deciding = False
+        self._release_committed()
+
+    def _hold(self, decision: Decision, facts: tuple[object, ...]) -> None:
+        if self._stopped_with is None:
+            for timer in decision.timers:
+                self._arm(timer)
+            self._held.append(_Held(self._appended, facts, decision.replies, decision.sends))
+
+    def _release_committed(self) -> None:
+        # A journal may commit inside append, and an observer may submit a command: what leaves
+        # waits for the step that is under way, so that answers keep their order.
+        if self._is_deciding or self._is_releasing:
             return
-        if self._stopped_with is not None:
-            return
-        for timer in decision.timers:
-            self._arm(timer)
-        held = _Held(self._appended, facts, decision.replies, decision.sends)
-        if self._held or self._appended > self._committed:
-            self._held.append(held)
-        else:
-            self._release(held)
+        self._is_releasing = True
+        try:
+            while self._held and self._held[0].position <= self._committed:
+                self._release(self._held.popleft())
+        finally:
+            self._is_releasing = False
 
     def _append(self, decision: Decision, token: Token) -> bool:
         durable = [fact for fact in decision.facts if not isinstance(fact, Volatile)]

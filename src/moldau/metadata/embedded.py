@@ -9,9 +9,9 @@ from what the file really holds. Without a path it keeps nothing: that form is f
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum, auto
-from pathlib import Path
 
 from moldau.metadata.journal_file import JournalFile, encode_frame
 from moldau.metadata.store import (
@@ -48,9 +48,11 @@ class _State(Enum):
 
 
 class EmbeddedStore:
-    def __init__(self, path: Path | None = None, *, offload: Offload = on_a_thread) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, offload: Offload = on_a_thread
+    ) -> None:
         self._tree = ZnodeTree()
-        self._file = None if path is None else JournalFile(path)
+        self._file = None if path is None else JournalFile(os.fspath(path))
         self._state = _State.OPEN if path is None else _State.CLOSED
         self._offload = offload
         self._watches = Watches()
@@ -153,7 +155,7 @@ class EmbeddedStore:
             self._file.rewrite(encode_frame(self._tree.transaction, self._tree.snapshot()))
         except OSError as fault:
             self._state = _State.FAILED
-            raise StoreUnavailable(str(self._file.path), f"cannot be written: {fault}") from fault
+            raise StoreUnavailable(self._file.path, f"cannot be written: {fault}") from fault
         self._tree.apply(ephemeral, self._tree.transaction)
 
     async def _everything_synced(self) -> None:
@@ -199,6 +201,4 @@ class EmbeddedStore:
         assert self._file is not None
         for done in waiting:
             if not done.done():
-                done.set_exception(
-                    StoreUnavailable(str(self._file.path), f"cannot be written: {fault}")
-                )
+                done.set_exception(StoreUnavailable(self._file.path, f"cannot be written: {fault}"))

@@ -13,7 +13,6 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from moldau.metadata.store import StoreUnavailable
@@ -38,7 +37,7 @@ class Frame(NamedTuple):
 class JournalFile:
     """Not bound to a thread: one call at a time, from whichever thread may block."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self.path = path
         self.size_bytes = 0
         self._fd = -1
@@ -56,7 +55,7 @@ class JournalFile:
             raise
         except OSError as fault:
             self.close()
-            raise StoreUnavailable(str(self.path), f"cannot be opened: {fault}") from fault
+            raise StoreUnavailable(self.path, f"cannot be opened: {fault}") from fault
         self.size_bytes = max(end, len(FILE_HEADER))
         return frames
 
@@ -72,7 +71,7 @@ class JournalFile:
 
     def rewrite(self, frame: bytes) -> None:
         """Replace the whole file by one frame; a crash leaves the old file or the new one."""
-        beside = self.path.with_name(self.path.name + ".tmp")
+        beside = self.path + ".tmp"
         fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,7 +84,7 @@ class JournalFile:
         os.close(self._fd)
         self._fd = fd
         self.size_bytes = len(FILE_HEADER) + len(frame)
-        _sync_directory(self.path.parent)
+        _sync_directory_of(self.path)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -97,7 +96,7 @@ class JournalFile:
         if end == 0:
             _write_whole(self._fd, FILE_HEADER, 0)
         os.fsync(self._fd)
-        _sync_directory(self.path.parent)
+        _sync_directory_of(self.path)
 
 
 def encode_frame(transaction: int, changes: Iterable[Change]) -> bytes:
@@ -124,12 +123,12 @@ def encode_frame(transaction: int, changes: Iterable[Change]) -> bytes:
     return _FRAME.pack(FRAME_MAGIC, len(payload), zlib.crc32(payload)) + payload
 
 
-def read_frames(content: bytes, path: Path) -> tuple[list[Frame], int]:
+def read_frames(content: bytes, path: str) -> tuple[list[Frame], int]:
     """The whole frames and where the last of them ends."""
     if len(content) < len(FILE_HEADER) and FILE_HEADER.startswith(content):
         return [], 0
     if not content.startswith(FILE_HEADER):
-        raise StoreUnavailable(str(path), "is not a metadata journal of this version")
+        raise StoreUnavailable(path, "is not a metadata journal of this version")
     frames = []
     position = len(FILE_HEADER)
     while payload := _payload_at(content, position):
@@ -137,7 +136,7 @@ def read_frames(content: bytes, path: Path) -> tuple[list[Frame], int]:
         position += _FRAME.size + len(payload)
     if _whole_frame_behind(content, position):
         raise StoreUnavailable(
-            str(path), f"is damaged at byte {position}: restore it from a backup of this directory"
+            path, f"is damaged at byte {position}: restore it from a backup of this directory"
         )
     return frames, position
 
@@ -186,15 +185,16 @@ def _decode_changes(payload: bytes, position: int) -> Iterator[Change]:
             yield Removed(payload[start:position].decode())
 
 
-def _open_locked(path: Path) -> int:
+def _open_locked(path: str) -> int:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as held:
         os.close(fd)
+        directory, name = os.path.split(path)
         raise StoreUnavailable(
-            str(path),
-            f"Failed to acquire lock on file {path.name} in {path.parent}. "
+            path,
+            f"Failed to acquire lock on file {name} in {directory}. "
             "A Kafka instance in another process or thread is using this directory.",
         ) from held
     return fd
@@ -221,8 +221,8 @@ def _write_whole(fd: int, data: bytes, position: int) -> None:
         position += written
 
 
-def _sync_directory(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+def _sync_directory_of(path: str) -> None:
+    fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

@@ -245,6 +245,39 @@ def test_the_observer_sees_facts_after_the_commit_and_before_the_reply() -> None
     run(scenario)
 
 
+def test_an_observer_may_submit_and_answers_still_leave_in_order() -> None:
+    async def scenario(bench: Bench) -> None:
+        waiting_when_observed: list[list[Token]] = []
+
+        def observe(_: object) -> None:
+            waiting_when_observed.append(list(bench.engine._waiting))
+            if len(waiting_when_observed) == 1:
+                nested = bench.engine.submit(Add(10))
+                assert not nested.done(), "the answer before it has not left yet"
+
+        bench.engine._on_committed = observe
+        assert bench.engine.submit(Add(5)).result() == 5
+        assert waiting_when_observed == [[1], [2]], "the first was answered before the second"
+        assert bench.machine.total == 15
+
+    run(scenario, journal=ManualJournal(commits_at_once=True))
+
+
+def test_a_commit_inside_append_releases_nothing_before_the_facts_are_applied() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.journal = late = ManualJournal()
+        bench.engine = bench.start(10)
+        totals: list[int] = []
+        bench.engine._on_committed = lambda _: totals.append(bench.machine.total)
+        bench.engine.submit(Add(1))
+        append = late.append
+        late.append = lambda facts: (append(facts), late.commit())[0]  # type: ignore[method-assign]
+        bench.engine.submit(Add(2))
+        assert totals == [3, 3], "both were released after the second was applied"
+
+    run(scenario)
+
+
 def test_a_failing_observer_does_not_keep_the_reply(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         def fail(_: object) -> None:

@@ -288,7 +288,7 @@ def test_a_failing_disk_is_told_to_all_who_wait_and_what_was_durable_stays(tmp_p
 def test_a_write_that_fails_half_way_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = JournalFile(tmp_path / "m")
+    file = JournalFile(str(tmp_path / "m"))
     file.open()
     file.append(b"x" * 10)
     write = os.pwrite
