@@ -165,7 +165,10 @@ class Replica(Watched):
         limit = self.readable_end(isolation)
         if limit <= offset <= log.offset_end:
             return self._read_nothing(isolation)
-        region, offset_end = log.read(offset, max_bytes, limit, min_one_batch)
+        try:
+            region, offset_end = log.read(offset, max_bytes, limit, min_one_batch)
+        except StorageFault as fault:
+            raise self._refuse(fault) from fault
         if region is None:
             return self._read_nothing(isolation)
         high_watermark = partition.high_watermark

@@ -63,7 +63,8 @@ def only_row(response: FetchResponse) -> FetchablePartitionResponse:
 
 
 def values(row: FetchablePartitionResponse) -> list[bytes | None]:
-    records = bytes(row.records or b"")
+    records = row.records or b""
+    assert isinstance(records, bytes | memoryview)
     return [
         record.value
         for position, _ in whole_headers(records)

@@ -83,9 +83,11 @@ def open_session(cache: FetchSessions, *partitions: int, now: int = 0) -> int:
     return session_id
 
 
-def refusal(cache: FetchSessions, *arguments: int, uses_topic_ids: bool = False) -> Error:
+def refusal(
+    cache: FetchSessions, session_id: int, epoch: int, uses_topic_ids: bool = False
+) -> Error:
     with pytest.raises(ApiError) as caught:
-        begin(cache, *arguments, uses_topic_ids=uses_topic_ids)
+        begin(cache, session_id, epoch, uses_topic_ids=uses_topic_ids)
     return caught.value.error
 
 
