@@ -1,0 +1,321 @@
+"""The coordinator of the transactional ids of one partition of `__transaction_state`.
+
+Pure. Requests move a transaction (`moves.py`), the end of one is judged (`ending.py`) and made
+known to all its partitions (`markers.py`). What Kafka keeps as a pending move needs no state here:
+the engine applies a decision at once and answers when it is committed, so a transaction is
+undecided for others only while its markers are on their way.
+"""
+
+from __future__ import annotations
+
+from moldau.engine.machine import NOTHING, Decision, Token
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import Millis, TopicPartition
+from moldau.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from moldau.transactions import chores, moves
+from moldau.transactions.commands import (
+    AbortTimedOut,
+    AddPartitions,
+    DescribeTransaction,
+    EndTransaction,
+    ExpireTransactionalIds,
+    InitProducer,
+    ListTransactions,
+    Loaded,
+    MarkersWritten,
+    ProducerGranted,
+    ProducerIdNeeded,
+    ResendMarkers,
+    RetryMarkers,
+)
+from moldau.transactions.ending import Ending, fenced_producer, judge, unknown_producer
+from moldau.transactions.facts import (
+    EPOCH_LAST,
+    VERSION_2,
+    Cause,
+    MarkersAnswered,
+    MarkersRefused,
+    MarkersSent,
+    Transaction,
+    TransactionalIdExpired,
+    TransactionMoved,
+)
+from moldau.transactions.markers import Awaited, LeaderOf, Markers, Steps
+from moldau.transactions.settings import TransactionSettings
+from moldau.transactions.states import PREPARED, State
+
+
+class TransactionMachine:
+    def __init__(
+        self, coordinator_epoch: int, settings: TransactionSettings, leader_of: LeaderOf
+    ) -> None:
+        """`coordinator_epoch` is the leader epoch of the partition: markers carry it, and so a
+        coordinator that was replaced is found out."""
+        self.settings = settings
+        self.coordinator_epoch = coordinator_epoch
+        self.markers = Markers(coordinator_epoch, settings, leader_of)
+        self.transactions: dict[str, Transaction] = {}
+        self.awaited: dict[str, Awaited] = {}
+        """Of the transactions that are decided and not complete, and of those alone."""
+        self.rounds = 0
+
+    def decide(self, command: object, token: Token, now_ms: Millis) -> Decision:
+        try:
+            return self._decide(command, token, now_ms)
+        except ApiError as refusal:
+            return Decision.reply(token, refusal)
+
+    def apply(self, fact: object) -> None:
+        match fact:
+            case TransactionMoved(after):
+                name = after.transactional_id
+                self.transactions[name] = after
+                self.awaited.pop(name, None)
+                if after.state in PREPARED:
+                    self.rounds += 1
+                    self.awaited[name] = Awaited(self.rounds, after.partitions, after.partitions)
+            case TransactionalIdExpired(name):
+                self.transactions.pop(name, None)
+                self.awaited.pop(name, None)
+            case MarkersSent(name):
+                if fact.is_new_round:
+                    self.rounds += 1
+                awaited = self.awaited[name]
+                round = self.rounds if fact.is_new_round else awaited.round
+                self.awaited[name] = awaited.sent(fact, round)
+            case MarkersAnswered(name):
+                self.awaited[name] = self.awaited[name].answered(fact)
+            case MarkersRefused(name):
+                self.awaited[name] = self.awaited[name]._replace(is_refused=True)
+            case _:
+                raise AssertionError(f"unknown fact {fact!r}")
+
+    def _decide(self, command: object, token: Token, now_ms: Millis) -> Decision:
+        match command:
+            case AddPartitions():
+                return self._add_partitions(command, token, now_ms)
+            case EndTransaction():
+                return self._end(command, token, now_ms)
+            case MarkersWritten():
+                return self._markers_written(command, token, now_ms)
+            case InitProducer():
+                return self._init_producer(command, token, now_ms)
+            case RetryMarkers():
+                return self._retry_markers(command, token, now_ms)
+            case DescribeTransaction(name):
+                return Decision.reply(token, chores.described(self, name))
+            case ListTransactions():
+                return Decision.reply(token, chores.listed(self, command))
+            case AbortTimedOut():
+                return chores.abort_timed_out(self, command, token, now_ms)
+            case ExpireTransactionalIds(wall_ms):
+                return chores.expire(self, wall_ms, token)
+            case ResendMarkers(wall_ms):
+                return chores.resend_markers(self, wall_ms, token, now_ms)
+            case Loaded(wall_ms):
+                steps = self.steps(wall_ms, now_ms)
+                for name, awaited in self.awaited.items():
+                    self.markers.retry_later(name, awaited.round, steps)
+                return steps.decision(token, len(self.awaited))
+            case _:
+                raise AssertionError(f"unknown command {command!r}")
+
+    # InitProducerId
+
+    def _init_producer(self, command: InitProducer, token: Token, now_ms: Millis) -> Decision:
+        if not 0 < command.timeout_ms <= self.settings.timeout_max_ms:
+            raise ApiError(
+                Error.INVALID_TRANSACTION_TIMEOUT,
+                f"transaction timeout of {command.timeout_ms} ms is not within "
+                f"1..{self.settings.timeout_max_ms}",
+            )
+        before = self.transactions.get(command.transactional_id)
+        if before is not None:
+            self._check_settled(before)
+            _check_expected(before, command)
+            if before.state is State.ONGOING:
+                return self._take_over(before, command, token, now_ms)
+        after = _initialized(before, command)
+        if after is None:
+            return Decision.reply(token, ProducerIdNeeded())
+        steps = self.steps(command.wall_ms, now_ms)
+        steps.facts.append(TransactionMoved(after))
+        return steps.decision(token, ProducerGranted(after.producer_id, after.producer_epoch))
+
+    def _take_over(
+        self, before: Transaction, command: InitProducer, token: Token, now_ms: Millis
+    ) -> Decision:
+        """The open transaction is aborted first; the new producer has to ask again, and gets the
+        epoch after the one that fenced its predecessor."""
+        if before.is_exhausted and command.new_producer_id == NO_PRODUCER_ID:
+            return Decision.reply(token, ProducerIdNeeded())
+        steps = self.steps(command.wall_ms, now_ms)
+        self.abort_by_fence(before, Cause.NEW_PRODUCER, command.new_producer_id, steps)
+        return steps.decision(token, _still_completing(before))
+
+    # AddPartitionsToTxn, AddOffsetsToTxn, and Produce for the newer clients
+
+    def _add_partitions(self, command: AddPartitions, token: Token, now_ms: Millis) -> Decision:
+        before = self._known(command.transactional_id)
+        if not command.verify_only:
+            self._check_settled(before)
+        if before.producer_id != command.producer_id:
+            raise unknown_producer(before, command.producer_id)
+        if before.producer_epoch != command.producer_epoch:
+            raise fenced_producer(before, command.producer_epoch)
+        self._check_settled(before)
+        if command.verify_only:
+            return Decision.reply(token, _verified(before, command))
+        added = dict.fromkeys(command.partitions, Error.NONE)
+        if before.state is State.ONGOING and command.partitions <= before.partitions:
+            return Decision.reply(token, added)
+        after = moves.partitions_added(
+            before, command.partitions, command.wall_ms, command.client_version
+        )
+        steps = self.steps(command.wall_ms, now_ms)
+        steps.facts.append(TransactionMoved(after))
+        return steps.decision(token, added)
+
+    # EndTxn, and the end that the coordinator decides
+
+    def _end(self, command: EndTransaction, token: Token, now_ms: Millis) -> Decision:
+        before = self._known(command.transactional_id)
+        is_version_2 = command.client_version >= VERSION_2
+        if judge(before, command) is Ending.ALREADY:
+            told = ProducerGranted(before.producer_id, before.producer_epoch)
+            return Decision.reply(token, told if is_version_2 else ProducerGranted())
+        next_producer_id = NO_PRODUCER_ID
+        if is_version_2 and before.is_exhausted:
+            next_producer_id = command.new_producer_id
+            if next_producer_id == NO_PRODUCER_ID:
+                return Decision.reply(token, ProducerIdNeeded())
+        after = moves.prepared(
+            before,
+            committed=command.committed,
+            client_version=command.client_version,
+            wall_ms=command.wall_ms,
+            next_producer_id=next_producer_id,
+        )
+        steps = self.steps(command.wall_ms, now_ms)
+        self._prepare(after, Cause.PRODUCER, steps)
+        if not is_version_2:
+            return steps.decision(token, ProducerGranted())
+        # The producer goes on as it will be when the markers are written.
+        then = moves.completed(after, command.wall_ms)
+        return steps.decision(token, ProducerGranted(then.producer_id, then.producer_epoch))
+
+    def abort_by_fence(
+        self, before: Transaction, cause: Cause, new_producer_id: int, steps: Steps
+    ) -> None:
+        """The coordinator always raises the epoch, whatever the client speaks (KIP-890)."""
+        after = moves.prepared(
+            moves.fenced(before),
+            committed=False,
+            client_version=VERSION_2,
+            wall_ms=steps.wall_ms,
+            next_producer_id=new_producer_id if before.is_exhausted else NO_PRODUCER_ID,
+        )
+        self._prepare(after, cause, steps)
+
+    def _prepare(self, after: Transaction, cause: Cause, steps: Steps) -> None:
+        steps.facts.append(TransactionMoved(after, cause))
+        awaited = Awaited(steps.begin_round(), after.partitions, after.partitions)
+        self.markers.send(after, awaited, steps)
+
+    # Markers
+
+    def _markers_written(self, command: MarkersWritten, token: Token, now_ms: Millis) -> Decision:
+        awaited = self._awaited_in(command.transactional_id, command.round)
+        if awaited is None or command.coordinator_epoch != self.coordinator_epoch:
+            return Decision.reply(token, None)
+        steps = self.steps(command.wall_ms, now_ms)
+        transaction = self.transactions[command.transactional_id]
+        self.markers.answered(transaction, awaited, command.results, steps)
+        return steps.decision(token, None)
+
+    def _retry_markers(self, command: RetryMarkers, token: Token, now_ms: Millis) -> Decision:
+        awaited = self._awaited_in(command.transactional_id, command.round)
+        if awaited is None:
+            return NOTHING
+        steps = self.steps(command.wall_ms, now_ms)
+        self.markers.send(self.transactions[command.transactional_id], awaited, steps)
+        return steps.decision(token, None)
+
+    def _awaited_in(self, transactional_id: str, round: int) -> Awaited | None:
+        awaited = self.awaited.get(transactional_id)
+        if awaited is None or awaited.round != round or awaited.is_refused:
+            return None
+        return awaited
+
+    # What several requests share
+
+    def steps(self, wall_ms: Millis, now_ms: Millis) -> Steps:
+        return Steps(wall_ms, now_ms, self.rounds)
+
+    def _known(self, transactional_id: str) -> Transaction:
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            raise ApiError(
+                Error.INVALID_PRODUCER_ID_MAPPING,
+                f"transactional id {transactional_id} has no producer id",
+            )
+        return transaction
+
+    def _check_settled(self, transaction: Transaction) -> None:
+        if transaction.state in PREPARED:
+            raise _still_completing(transaction)
+
+
+def _initialized(before: Transaction | None, command: InitProducer) -> Transaction | None:
+    """None if a new producer id is needed for it."""
+    has_expected = command.expected_producer_id != NO_PRODUCER_ID
+    expected_epoch = command.expected_epoch if has_expected else None
+    if before is None:
+        if command.new_producer_id == NO_PRODUCER_ID:
+            return None
+        before = moves.created(
+            command.transactional_id, command.new_producer_id, command.timeout_ms, command.wall_ms
+        )
+    elif before.is_exhausted and expected_epoch in (None, before.producer_epoch):
+        if command.new_producer_id == NO_PRODUCER_ID:
+            return None
+        return moves.producer_id_rotated(
+            before,
+            command.new_producer_id,
+            command.timeout_ms,
+            command.wall_ms,
+            keeps_last_epoch=has_expected,
+        )
+    return moves.epoch_bumped(before, command.timeout_ms, expected_epoch, command.wall_ms)
+
+
+def _check_expected(before: Transaction, command: InitProducer) -> None:
+    """A producer that recovers must be the one we know, or the one whose epochs have just ended
+    and that has not heard of its new id."""
+    expected = command.expected_producer_id
+    is_known = (
+        expected in (NO_PRODUCER_ID, before.producer_id)
+        or before.producer_epoch == NO_PRODUCER_EPOCH
+        or (expected == before.previous_producer_id and command.expected_epoch >= EPOCH_LAST)
+    )
+    if not is_known:
+        raise ApiError(
+            Error.PRODUCER_FENCED,
+            f"{before.transactional_id} belongs to producer {before.producer_id}, not {expected}",
+        )
+
+
+def _verified(transaction: Transaction, command: AddPartitions) -> dict[TopicPartition, Error]:
+    return {
+        partition: Error.NONE
+        if partition in transaction.partitions
+        else Error.TRANSACTION_ABORTABLE
+        for partition in command.partitions
+    }
+
+
+def _still_completing(transaction: Transaction) -> ApiError:
+    return ApiError(
+        Error.CONCURRENT_TRANSACTIONS,
+        f"the last transaction of {transaction.transactional_id} is still being completed",
+    )
