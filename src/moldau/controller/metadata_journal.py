@@ -80,23 +80,32 @@ class MetadataJournal:
         self._position += 1
         write = asyncio.get_running_loop().create_task(self._store.multi(ops))
         self._in_flight.append((self._position, write, facts))
-        write.add_done_callback(lambda _: self._take_finished())
+        write.add_done_callback(self._finished)
         return self._position
 
-    def _take_finished(self) -> None:
+    def _finished(self, write: _Writing) -> None:
+        if not write.cancelled():
+            # Looked at here, because after a fault nobody else asks those behind it.
+            write.exception()
         assert self._listener is not None
-        while self._in_flight and self._in_flight[0][1].done() and not self._is_broken:
-            position, write, facts = self._in_flight.popleft()
-            fault = _fault_of(write)
-            if fault is None:
+        while self._in_flight and self._in_flight[0][1].done():
+            position, first, facts = self._in_flight.popleft()
+            fault = _fault_of(first)
+            if fault is not None:
+                self._break(fault)
+            else:
                 self._say(facts)
                 self._listener.committed(position)
-            else:
-                self._is_broken = True
-                self._listener.failed(fault)
-        if self._is_broken:
-            for _, write, _ in self._in_flight:
-                write.cancel()
+
+    def _break(self, fault: JournalFault) -> None:
+        """Nothing behind a lost write may count as committed."""
+        assert self._listener is not None
+        log.error("[Controller id=%d] resigns: %s", self._term.broker, fault.message)
+        self._is_broken = True
+        behind, self._in_flight = self._in_flight, deque()
+        for _, write, _ in behind:
+            write.cancel()
+        self._listener.failed(fault)
 
     def _ops(self, fact: object) -> Iterator[Op]:
         match fact:
@@ -191,8 +200,8 @@ def _fault_of(write: _Writing) -> JournalFault | None:
         return None
     if isinstance(error, BadVersion | NoNode) and error.path == paths.CONTROLLER_EPOCH:
         return JournalFault(Error.NOT_CONTROLLER, "Another broker has become the controller.")
-    log.error("the metadata store did not take a change", exc_info=error)
     known = isinstance(error, StoreError)
     return JournalFault(
-        Error.KAFKA_STORAGE_ERROR if known else Error.UNKNOWN_SERVER_ERROR, str(error)
+        Error.KAFKA_STORAGE_ERROR if known else Error.UNKNOWN_SERVER_ERROR,
+        f"The metadata store did not take a change: {error}",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import logging
 import os
 from collections.abc import Awaitable, Callable
@@ -273,7 +274,30 @@ def test_after_a_disk_fault_the_controller_goes_on_from_what_is_durable(
         await cluster.stop()
 
     run(main)
-    assert "the metadata store did not take a change" in caplog.text
+    assert "resigns: The metadata store did not take a change" in caplog.text
+
+
+def test_every_request_in_flight_hears_of_a_disk_fault(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        cluster = await Cluster(tmp_path / "m").start()
+        cluster.disk.is_broken = True
+        rows = await asyncio.gather(
+            *(cluster.controller.create_topics([NewTopic(f"t{n}", 1, 1)]) for n in range(5)),
+            return_exceptions=True,
+        )
+        assert {row.error for row in rows if isinstance(row, ApiError)} == {
+            Error.KAFKA_STORAGE_ERROR
+        }
+        assert len(rows) == 5
+        assert cluster.controller.image.topics == {}
+        cluster.disk.is_broken = False
+        await cluster.stop()
+
+    run(main)
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 def test_a_controller_that_was_replaced_can_change_nothing() -> None:
