@@ -140,6 +140,14 @@ class Replicas:
                 self._place_topic(topic, TopicConfig.of(self._config, overrides))
             elif overrides != old.topic_configs.get(name, {}):
                 self._configure_topic(topic, TopicConfig.of(self._config, overrides))
+        if not old.cluster_id and (strays := self.strays()):
+            # Deleting them would be final, and a lost metadata file looks just like this.
+            log.warning(
+                "%d logs belong to no topic of the cluster and are not served, the first is %s; "
+                "remove their directories if they are not needed",
+                len(strays),
+                strays[0],
+            )
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's own settings have changed, and with them the defaults of every topic."""

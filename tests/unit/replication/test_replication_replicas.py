@@ -91,19 +91,20 @@ def test_a_topic_made_anew_starts_empty(tmp_path: Path) -> None:
     play(scenario, tmp_path)
 
 
-def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_served(tmp_path: Path) -> None:
-    async def scenario(node: Node) -> None:
+def test_a_log_of_an_earlier_topic_of_the_same_name_is_not_served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def whole() -> None:
+        node = await Node(tmp_path).start()
         node.place("t", ALONE)
         append(node.replicas.find("t", 0), b"a")
         node.stop()
         again = await Node(tmp_path).start()
         assert again.replicas.strays() == [("t", 0)]
+        assert "1 logs belong to no topic of the cluster" in caplog.text
         await again.create_topic("t")
         assert append(again.replicas.find("t", 0), b"b") == 0
         again.stop()
-
-    async def whole() -> None:
-        await scenario(await Node(tmp_path).start())
 
     asyncio.run(whole())
 
