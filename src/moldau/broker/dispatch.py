@@ -101,6 +101,9 @@ class Dispatch:
                 caller = self._meet(connection, frame, start)
         except (DecodeError, struct.error) as fault:
             raise _unreadable(fault) from None
+        except ImportError as fault:
+            log.error("Request failed connection=%s fault=%r", connection, fault)
+            raise Disconnect("its handler cannot be loaded") from None
         call = caller.call
         try:
             if call.lane is not None:

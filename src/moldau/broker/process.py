@@ -13,10 +13,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from moldau.broker.broker import Broker, StartFault
 from moldau.broker.log_setup import set_up_logging
 from moldau.config.broker import BrokerConfig
+from moldau.net.connection import Connection
 
 log = logging.getLogger("kafka.server.KafkaServer")
 signal_log = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
@@ -38,6 +40,16 @@ def run_broker(
         return runner.run(_Process(config, on_started).run())
 
 
+def end_faulty_connection(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """The last net under callbacks of the loop: a fault nobody foresaw ends one connection, which
+    would otherwise wait for ever, and leaves its trace in the log."""
+    loop.default_exception_handler(context)
+    callback = getattr(context.get("handle"), "_callback", None)
+    connection = getattr(callback, "__self__", None)
+    if isinstance(connection, Connection):
+        connection.refuse("an unforeseen fault in the broker")
+
+
 class _Process:
     def __init__(self, config: BrokerConfig, on_started: Callable[[Broker], None] | None) -> None:
         self._config = config
@@ -46,6 +58,7 @@ class _Process:
 
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
+        loop.set_exception_handler(end_faulty_connection)
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
         broker = Broker(self._config, loop)
