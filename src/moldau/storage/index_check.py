@@ -58,20 +58,15 @@ def _check_last_entries(segment: Segment) -> None:
         raise CorruptFile(segment.time_index.path, "the last entry points to no such record")
 
 
-def rebuild_indexes(segment: Segment, producers: ProducerStates) -> None:
-    """`producers` is the state before the segment: open transactions may have begun there."""
+def rebuild_indexes(segment: Segment) -> None:
+    """Offset and time index, as appending would have made them."""
     size_bytes = segment.size_bytes
-    descriptor = segment.file.fileno()
     segment.reset()
-    for position, header in walk_headers(descriptor, 0, size_bytes):
-        if not segment.can_follow(header.base_offset, header.last_offset):
+    for place in walk_places(segment.file.fileno(), 0, size_bytes):
+        if not segment.can_follow(place.base_offset, place.offset_last):
             break
-        if header.has_producer:
-            batch = read_batch(descriptor, position, header) if header.is_control else b""
-            done = admission.record(producers, batch, header, header.base_offset)
-            if done is not None and done.aborted:
-                segment.txn_index.append(AbortedTransaction.of(done))
-        segment.add_batch(header.size_bytes, header.last_offset, header.max_timestamp)
+        size = place.position_end - place.position
+        segment.add_batch(size, place.offset_last, place.max_timestamp)
     segment.seal()
     if segment.size_bytes < size_bytes:
         log.error(
@@ -79,6 +74,18 @@ def rebuild_indexes(segment: Segment, producers: ProducerStates) -> None:
             segment.path(LOG_SUFFIX),
             segment.size_bytes,
         )
+
+
+def rebuild_txn_index(segment: Segment, producers: ProducerStates) -> None:
+    """`producers` is the state before the segment: open transactions may have begun there."""
+    descriptor = segment.file.fileno()
+    segment.txn_index.clear()
+    for position, header in walk_headers(descriptor, 0, segment.size_bytes):
+        if header.has_producer:
+            batch = read_batch(descriptor, position, header) if header.is_control else b""
+            done = admission.record(producers, batch, header, header.base_offset)
+            if done is not None and done.aborted:
+                segment.txn_index.append(AbortedTransaction.of(done))
 
 
 def _batch_at(segment: Segment, position: int) -> BatchPlace | None:

@@ -22,7 +22,7 @@ from moldau.storage import admission
 from moldau.storage.epoch_file import EpochFile
 from moldau.storage.faults import CorruptFile
 from moldau.storage.files import LOG_SUFFIX
-from moldau.storage.index_check import check_indexes, rebuild_indexes
+from moldau.storage.index_check import check_indexes, rebuild_indexes, rebuild_txn_index
 from moldau.storage.leftovers import remove_stray_snapshots, tidy
 from moldau.storage.log import LoadedLog
 from moldau.storage.producer_state import ProducerStates
@@ -154,6 +154,7 @@ def recover_segment(
     file from the first batch that is not right. How many bytes that took."""
     size_bytes = segment.size_bytes
     segment.reset()
+    segment.txn_index.clear()
     progress = _Progress(segment.path(LOG_SUFFIX), size_bytes, clock)
     for position, chunk, rows in _intact_batches(segment.file.fileno(), size_bytes):
         for row in rows:
@@ -218,9 +219,13 @@ def _mend_indexes(known: Recovery, segments: list[Segment]) -> None:
                 segment.path(LOG_SUFFIX),
                 corrupt.reason,
             )
+            damaged = corrupt.path
         offset_end = segment.offset_end
-        producers, _ = _producers_before(known, segments, index, segment.base_offset)
-        rebuild_indexes(segment, producers)
+        if damaged == segment.txn_index.path:
+            producers, _ = _producers_before(known, segments, index, segment.base_offset)
+            rebuild_txn_index(segment, producers)
+        else:
+            rebuild_indexes(segment)
         if not (is_last and known.clean):
             segment.close_at(offset_end)
 

@@ -151,10 +151,9 @@ class Segment:
         self._forget_tail(self.base_offset)
 
     def reset(self) -> None:
-        """Empty the indexes, before they are rebuilt from the file."""
+        """Empty the offset and time index, before they are rebuilt from the file."""
         self.offset_index.create()
         self.time_index.create()
-        self.txn_index.clear()
         self.forget_batches()
 
     def _forget_tail(self, floor: int) -> None:

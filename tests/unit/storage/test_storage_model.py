@@ -123,7 +123,11 @@ class History:
         self.store(sent, self.offset_end)
 
     def due(self, producer_id: int) -> int:
-        """The next sequence; producers that the log may have forgotten go on all the same."""
+        """The next sequence; producers that the log may have forgotten go on all the same, but
+        one of which only a marker is left has to start again."""
+        entry = self.bench.log.producers.entry(producer_id)
+        if entry is not None and not entry.batches:
+            return 0
         return self.truth().sequences.get(producer_id, 0)
 
     def send(self, producer_id: int, sequence: int, transactional: bool) -> bytes:
@@ -272,12 +276,24 @@ class History:
         stable = min((o for o in truth.open.values() if o >= start), default=None)
         if stable is not None:
             assert log.last_stable_offset(log.offset_end) <= stable
-        wanted = [each for each in truth.aborted if each[1] >= start]
-        found = [each[:3] for each in log.aborted_transactions(start, log.offset_end)]
-        assert [each for each in found if each[1] >= start] == sorted(wanted, key=lambda t: t[1])
+        self.check_aborted(truth)
         if here:
             assert log.epoch_at(here[-1].last_offset) == here[-1].leader_epoch
             assert log.epoch_at(max(start, here[0].base_offset)) == here[0].leader_epoch
+
+    def check_aborted(self, truth: Truth) -> None:
+        log = self.bench.log
+        base = log.segments.base_offset
+        found = log.aborted_transactions(log.log_start_offset, log.offset_end)
+        assert [each.first_offset for each in found] == sorted(each.first_offset for each in found)
+        first_of = {each.last_offset: each.first_offset for each in found}
+        for _, first, marker in truth.aborted:
+            if first >= base and marker >= log.log_start_offset:
+                assert first_of.pop(marker) == first
+            elif marker in first_of:
+                # It began in a segment that is gone; what is left of it is known, or all.
+                first_of.pop(marker)
+        assert not first_of
 
     def check_read(self, here: list[BatchHeader]) -> None:
         log, chance = self.bench.log, self.chance
