@@ -93,8 +93,9 @@ class NetworkSettings(Settings):
         doc="Send buffer of a client connection; -1 leaves it to the kernel, which is better over "
             "links with a long round trip and slower on a local network.")
     socket_receive_buffer_bytes: int = setting(
-        "socket.receive.buffer.bytes", 100 * KIB, at_least=-1,
-        doc="Receive buffer of a client connection; -1 leaves it to the kernel.")
+        "socket.receive.buffer.bytes", -1, at_least=-1,
+        doc="Receive buffer of a client connection; -1 lets the kernel grow it with the traffic, "
+            "which large produce requests need.")
     socket_request_max_bytes: int = setting(
         "socket.request.max.bytes", 100 * MIB, at_least=1,
         doc="A connection that announces a larger request is closed.")

@@ -15,6 +15,7 @@ ROWS = [*BrokerConfig.rows.values(), *TopicConfig.rows.values()]
 DELIBERATE = {
     # A fixed buffer of 400 KiB is the fastest on loopback and local networks.
     "socket.send.buffer.bytes",
+    "socket.receive.buffer.bytes",
     # Kafka insists on a number; here a broker without ZooKeeper is number 0.
     "node.id",
     # Required by KRaft, and nothing here is KRaft.
