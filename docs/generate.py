@@ -6,6 +6,8 @@ a page can never tell another story than the code.
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -47,7 +49,30 @@ def pages() -> dict[Path, str]:
         REFERENCE / "topic-configs.md": topic_configs(),
         REFERENCE / "errors.md": errors(),
         REFERENCE / "api-versions.md": api_versions(),
+        REFERENCE / "files.md": files(),
     }
+
+
+def files() -> str:
+    """The file map: every module with the first sentence of its docstring."""
+    source = REFERENCE.parent.parent / "src" / "moldau"
+    parts = [NOTE.format(table="the modules' docstrings"), "# File map\n"]
+    for folder in sorted({path.parent for path in source.rglob("*.py")}):
+        rows = [
+            (f"`{path.name}`", first_sentence(path))
+            for path in sorted(folder.glob("*.py"))
+            if path.name != "__init__.py"
+        ]
+        if rows:
+            name = folder.relative_to(source.parent).as_posix()
+            parts += [f"## {name}\n", markdown(("file", "what it is for"), rows)]
+    return "\n".join(parts)
+
+
+def first_sentence(path: Path) -> str:
+    text = ast.get_docstring(ast.parse(path.read_text())) or ""
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return re.split(r"(?<=[.])\s+(?=[A-Z])", paragraph)[0].replace("|", "\\|")
 
 
 def broker_configs() -> str:
