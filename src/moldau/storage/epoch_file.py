@@ -7,12 +7,13 @@ point moves past the batches it could be rebuilt from.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 
 from moldau.storage.checkpoints import encode_epochs, read_epochs
 from moldau.storage.epoch_history import EpochHistory
-from moldau.storage.faults import CorruptFile
+from moldau.storage.faults import CorruptFile, StorageFault
 from moldau.storage.files import EPOCHS_FILE, write_whole
 
 log = logging.getLogger("kafka.server.epoch.LeaderEpochFileCache")
@@ -36,15 +37,21 @@ class EpochFile:
 
     def truncate_from_end(self, offset_end: int) -> None:
         if self.history.truncate_from_end(offset_end):
-            self._write()
+            self._write_if_possible()
 
     def truncate_from_start(self, offset_start: int) -> None:
         if self.history.truncate_from_start(offset_start):
-            self._write()
+            self._write_if_possible()
 
     def clear(self) -> None:
         self.history.clear()
-        self._write()
+        self._write_if_possible()
+
+    def _write_if_possible(self) -> None:
+        """Entries too many do no harm: the next start drops them again. And on a full disk this
+        must not stand in the way of deleting segments."""
+        with contextlib.suppress(StorageFault):
+            self._write()
 
     def take_unflushed(self) -> list[str]:
         """What a flush must force to disk: this file if it has changed since the last one."""

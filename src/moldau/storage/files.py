@@ -76,6 +76,8 @@ def write_whole(path: str, content: bytes, *, durable: bool = True) -> None:
         if durable:
             sync_directory(os.path.dirname(path))
     except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         raise StorageFault.of("cannot write", path, error) from error
 
 
@@ -88,8 +90,18 @@ def write_fully(descriptor: int, content: bytes | bytearray | memoryview) -> Non
 def read_whole(path: str) -> bytes | None:
     """The content, or None if there is no such file."""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size_bytes = os.fstat(descriptor).st_size
+            content = b""
+            while len(content) < size_bytes:
+                piece = os.read(descriptor, size_bytes - len(content))
+                if not piece:
+                    break
+                content += piece
+            return content
+        finally:
+            os.close(descriptor)
     except FileNotFoundError:
         return None
     except OSError as error:

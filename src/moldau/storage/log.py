@@ -274,9 +274,9 @@ class PartitionLog(ReadableLog):
             self.roll()
         removed = self.segments.remove_first(outcome.segment_count)
         self.advance_log_start(self.segments.base_offset)
+        self._delete(removed, outcome.reason)
         # Not before the records are really gone: a crash may take an advanced log start back.
         self._epochs.truncate_from_start(self.segments.base_offset)
-        self._delete(removed, outcome.reason)
         remove_snapshots(self.directory, before=self.segments.base_offset)
         return outcome.segment_count
 

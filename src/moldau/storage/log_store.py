@@ -297,7 +297,7 @@ class LogStore:
         now_ms = self._clock.wall_ms()
         for partition_log in list(self.logs.values()):
             if now_ms - partition_log.flushed_ms >= partition_log.settings.flush_ms:
-                self._flush_in_thread(partition_log, partition_log.begin_flush())
+                self._flush_in_thread(partition_log)
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """Recovery points, log starts and high watermarks, of every directory that changed."""
@@ -334,9 +334,16 @@ class LogStore:
 
     def _flush_closed(self, partition_log: PartitionLog) -> None:
         """After a roll: the segments that are complete now."""
-        self._flush_in_thread(partition_log, partition_log.begin_flush(closed_only=True))
+        self._flush_in_thread(partition_log, closed_only=True)
 
-    def _flush_in_thread(self, partition_log: PartitionLog, work: FlushWork | None) -> None:
+    def _flush_in_thread(self, partition_log: PartitionLog, *, closed_only: bool = False) -> None:
+        partition = partition_log.topic_partition
+        try:
+            work = partition_log.begin_flush(closed_only=closed_only)
+        except StorageFault as fault:
+            # Nothing is lost: the recovery point stays, and the next flush tries again.
+            log.error("flush failed partition=%s: %s", partition, fault)
+            return
         if work is None:
             return
         pending = work
@@ -344,7 +351,7 @@ class LogStore:
         def done(fault: StorageFault | None) -> None:
             partition_log.finish_flush(pending, fault)
             if fault is not None:
-                log.error("flush failed partition=%s: %s", partition_log.topic_partition, fault)
+                log.error("flush failed partition=%s: %s", partition, fault)
 
         self._threads.run(pending.run, done)
 

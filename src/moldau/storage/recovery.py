@@ -20,7 +20,7 @@ from moldau.records.batch import HEADER_BYTES, read_header, read_overhead
 from moldau.records.kernel import BatchRow, intact_end, scan_batches
 from moldau.storage import admission
 from moldau.storage.epoch_file import EpochFile
-from moldau.storage.faults import CorruptFile
+from moldau.storage.faults import CorruptFile, StorageFault
 from moldau.storage.files import LOG_SUFFIX
 from moldau.storage.index_check import check_indexes, rebuild_indexes, rebuild_txn_index
 from moldau.storage.leftovers import remove_stray_snapshots, tidy
@@ -92,6 +92,7 @@ def load_log(known: Recovery) -> LoadedLog:
     remove_stray_snapshots(directory, snapshot_offsets(os.listdir(directory)), bases)
     if producers is None:
         producers, snapshot_offset = _producers_before(known, segments, len(segments), offset_end)
+    segments[-1].read_first_timestamp()
     for segment in segments:
         # Ten thousand idle logs need no ten thousand open files.
         segment.cool()
@@ -127,10 +128,14 @@ def _recover_unflushed(
             known.topic_partition,
         )
         truncated_bytes = recover_segment(segment, producers, epochs, known.clock)
-        segment.seal()
-        if segment.offset_end > snapshot_offset:
-            snapshot_offset = segment.offset_end
-            write_snapshot(known.directory, snapshot_offset, producers.entries)
+        try:
+            segment.seal()
+            if segment.offset_end > snapshot_offset:
+                write_snapshot(known.directory, segment.offset_end, producers.entries)
+                snapshot_offset = segment.offset_end
+        except StorageFault as fault:
+            # A full disk must not keep a broker from starting: all this is in memory too.
+            log.warning("%s the next start will take longer: %s", _prefix(known), fault)
         if truncated_bytes:
             log.warning(
                 "%s Corruption found in segment %d, truncating to offset %d",

@@ -367,9 +367,13 @@ class Segment:
         paths = []
         for suffix in SEGMENT_SUFFIXES:
             path = self.path(suffix)
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 os.rename(path, path + DELETED_SUFFIX)
-                paths.append(path + DELETED_SUFFIX)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StorageFault.of("cannot rename", path, error) from error
+            paths.append(path + DELETED_SUFFIX)
         return paths
 
     def remove(self) -> None:
