@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import answers, free_port
+from moldau.cli import run_files
+from tests.support.broker_process import BrokerProcess, answers, free_port
 
 BIN = Path(__file__).parents[2] / "bin"
 MOLDAU = [sys.executable, "-m", "moldau.main"]
@@ -84,3 +85,9 @@ def test_kafkas_script_wants_a_settings_file(tmp_path: Path, environment: dict[s
     refused = run([str(BIN / "kafka-server-start.sh")], environment, tmp_path)
     assert refused.returncode == 1
     assert refused.stderr.startswith("USAGE:")
+
+
+def test_a_broker_that_left_no_file_is_known_by_its_command_line(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+        assert broker.pid in set(run_files.looking_like_brokers())
+        assert os.getpid() not in set(run_files.looking_like_brokers())

@@ -7,9 +7,11 @@ loses nothing either, but the next start has to recover.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -36,8 +38,16 @@ def run_broker(
     set_up_logging()
     for remark in remarks:
         log.warning("%s", remark)
+    _allow_many_files()
     with asyncio.Runner() as runner:
         return runner.run(_Process(config, on_started).run())
+
+
+def _allow_many_files() -> None:
+    """Segments and connections need descriptors: take as many as the system lets us have."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def end_faulty_connection(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

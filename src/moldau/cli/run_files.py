@@ -45,7 +45,7 @@ def announce(node_id: int) -> Path:
 def running_brokers() -> list[RunningBroker]:
     found = {broker.pid: broker for broker in _announced()}
     if not os.environ.get(FOLDER_VARIABLE):
-        for pid in _looking_like_brokers():
+        for pid in looking_like_brokers():
             found.setdefault(pid, RunningBroker(pid, None))
     return sorted(found.values())
 
@@ -75,7 +75,7 @@ def is_broker(pid: int) -> bool:
     return not PROCESSES.is_dir() or _is_broker_command(pid)
 
 
-def _looking_like_brokers() -> Iterator[int]:
+def looking_like_brokers() -> Iterator[int]:
     if not PROCESSES.is_dir():
         return
     for entry in PROCESSES.iterdir():
