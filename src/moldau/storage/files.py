@@ -81,7 +81,7 @@ def write_whole(path: str, content: bytes, *, durable: bool = True) -> None:
         raise StorageFault.of("cannot write", path, error) from error
 
 
-def write_fully(descriptor: int, content: bytes | bytearray | memoryview) -> None:
+def write_fully(descriptor: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]

@@ -66,7 +66,9 @@ class SparseIndex:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
             try:
                 os.lseek(descriptor, self._saved * self.entry_bytes, os.SEEK_SET)
-                write_fully(descriptor, self._tail)
+                # A copy: a fault that somebody keeps would keep a view of the tail, and a
+                # bytearray that is viewed cannot grow.
+                write_fully(descriptor, bytes(self._tail))
             finally:
                 os.close(descriptor)
         except OSError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau.records.codec import Record, encode_batch
-from tests.support.logs import LogBench, SmallSettings, batch, read_all, spans
+from tests.support.logs import LogBench, SmallSettings, batch, full_disk, read_all, spans
 from tests.support.virtual_time import ManualClock
 
 NOW_MS = 1_700_000_000_000
@@ -306,6 +306,16 @@ def test_large_batches_are_recovered_too(tmp_path: Path) -> None:
     assert read_all(bench.crash_and_open(), 10 << 20) == before
     os.truncate(bench.file(0, ".log"), bench.log.size_bytes - before[-1].size_bytes - 1)
     assert bench.crash_and_open().offset_end == 2
+
+
+def test_a_full_disk_does_not_keep_a_log_from_opening(bench: LogBench) -> None:
+    before = read_all(bench.log)
+    with full_disk(0):
+        log = bench.crash_and_open()
+        assert read_all(log) == before
+    bench.append(batch(2))
+    log.close()
+    assert read_all(bench.open(clean=True))[:-1] == before
 
 
 class HastyClock(ManualClock):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moldau.storage.retention import expired
-from tests.support.logs import LogBench, SmallSettings, batch, read_all
+from tests.support.logs import LogBench, SmallSettings, batch, full_disk, read_all
 
 NOW_MS = 1_700_000_000_000
 
@@ -112,3 +112,14 @@ def test_segments_without_timestamps_go_by_the_age_of_the_file(tmp_path: Path) -
     written_ms = int(bench.file(0, ".log").stat().st_mtime * 1000)
     assert bench.log.delete_old_segments(written_ms + 900, 1) == 0
     assert bench.log.delete_old_segments(written_ms + 1100, 1) == 1
+
+
+def test_segments_can_be_deleted_from_a_full_disk(tmp_path: Path) -> None:
+    bench = LogBench(tmp_path, SmallSettings(segment_bytes=len(batch(2)), retention_bytes=0))
+    for number in range(4):
+        bench.append(batch(2), number)
+    with full_disk(0):
+        assert bench.log.delete_old_segments(NOW_MS, 7) == 3
+    assert bench.log.log_start_offset == 6
+    assert len([path for path in bench.discarded if path.endswith(".log.deleted")]) == 3
+    assert bench.stop_and_open().epoch_end_offset(0) == (0, 6)
