@@ -18,10 +18,16 @@ class StorageFault(Exception):
         self.doing = doing
         self.path = path
         self.errno = errno
+        self.cause = cause
 
     @classmethod
     def of(cls, doing: str, path: str, error: OSError) -> StorageFault:
         return cls(doing, path, error.errno)
+
+    def to_keep(self) -> StorageFault:
+        """The same without a traceback, which would keep the buffers of the failed call alive; to
+        be kept, and to be raised again."""
+        return StorageFault(self.doing, self.path, self.errno, self.cause)
 
 
 class CorruptFile(Exception):

@@ -181,7 +181,7 @@ class PartitionLog(ReadableLog):
         try:
             segment.write(batch)
         except TornTail as fault:
-            self.fault = fault
+            self.fault = fault.to_keep()
             raise
         segment.add_batch(size, offset_last, timestamp)
         if segment.first_timestamp is None:
@@ -196,7 +196,7 @@ class PartitionLog(ReadableLog):
             self.segments.active.txn_index.append(AbortedTransaction.of(done))
         except StorageFault as fault:
             # The marker is in the log, so readers would take the transaction for committed.
-            self.fault = fault
+            self.fault = fault.to_keep()
             raise
 
     # -- rolling -----------------------------------------------------------------------------
@@ -204,7 +204,7 @@ class PartitionLog(ReadableLog):
     def _make_room(self, size: int, max_timestamp: Millis, offset_last: Offset) -> Segment:
         """The segment that the next batch goes to: a new one if the rules say so."""
         if self.fault is not None:
-            raise self.fault
+            raise self.fault.to_keep()
         if size > self._segment_bytes:
             raise ApiError(
                 Error.RECORD_LIST_TOO_LARGE,
@@ -363,7 +363,7 @@ class PartitionLog(ReadableLog):
         if fault is not None:
             # A page that could not be written may be dropped by the kernel, so a later fsync that
             # succeeds proves nothing: what we believe is on disk may not be.
-            self.fault = fault
+            self.fault = fault.to_keep()
             return
         if work.truncations == self._truncations:
             self.recovery_point = max(self.recovery_point, work.offset_end)
