@@ -53,18 +53,16 @@ def _judge_version_1(transaction: Transaction, command: EndTransaction) -> Endin
 
 
 def _judge_version_2(transaction: Transaction, command: EndTransaction) -> Ending:
-    is_complete = transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-    # The answer that told the new producer id was lost.
+    # The answer that told the new producer id was lost, or another producer was given that id.
     rotated = (
-        is_complete
-        and transaction.previous_producer_id == command.producer_id
+        transaction.previous_producer_id == command.producer_id
         and command.producer_epoch == EPOCH_LAST
         and transaction.producer_epoch == 0
     )
     if transaction.producer_id != command.producer_id and not rotated:
         raise unknown_producer(transaction, command.producer_id)
-    is_repeated = rotated or (
-        is_complete and transaction.producer_epoch == command.producer_epoch + 1
+    is_repeated = transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT) and (
+        rotated or transaction.producer_epoch == command.producer_epoch + 1
     )
     if not is_repeated and transaction.producer_epoch != command.producer_epoch:
         raise fenced_producer(transaction, command.producer_epoch)

@@ -1,0 +1,550 @@
+"""Thousands of interleavings of producers, fences, time-outs, lost messages and crashes.
+
+Producers of both versions share transactional ids and do not know of one another. Whatever happens,
+a committed transaction is visible whole and an aborted one never, what is decided stays decided,
+only one producer of an id is alive, and everybody is answered once. A failure prints its seed;
+`MOLDAU_SEED=…` replays it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pytest
+
+from moldau.model.cluster import NO_LEADER
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import TopicPartition
+from moldau.records.batch import read_header
+from moldau.records.codec import ControlType, decode_batch
+from moldau.transactions.commands import (
+    AbortTimedOut,
+    AddPartitions,
+    EndTransaction,
+    ExpireTransactionalIds,
+    InitProducer,
+    MarkersWritten,
+    ProducerGranted,
+    ProducerIdNeeded,
+    ResendMarkers,
+    TimedOut,
+)
+from moldau.transactions.facts import EPOCH_LAST, VERSION_1, VERSION_2, TransactionMoved
+from moldau.transactions.records import TransactionCodec
+from moldau.transactions.settings import TransactionSettings
+from moldau.transactions.states import State
+from tests.support.transaction_world import World
+
+RUNS = 500
+RUNS_LONG = 3_000
+STEPS = 600
+PLACES = [TopicPartition("t", number) for number in range(4)]
+IDS = ["tid-a", "tid-b"]
+TIMEOUT_MS = 2_000
+SETTINGS = TransactionSettings(
+    markers_timeout_ms=1_000, markers_retry_ms=50, id_expiration_ms=600_000
+)
+ONCE_MORE = frozenset({Error.CONCURRENT_TRANSACTIONS, Error.NOT_COORDINATOR})
+CODEC = TransactionCodec()
+
+
+@dataclass
+class Attempt:
+    """One transaction as its producer saw it."""
+
+    label: str
+    appended: list[tuple[TopicPartition, str]] = field(default_factory=list)
+    outcome: str = "open"
+    """open, committed, aborted or unknown."""
+
+
+@dataclass
+class Write:
+    """A batch on its way: registered or verified first, then appended."""
+
+    place: TopicPartition
+    sequence: int
+    payload: str
+    step: str = "add"
+    token: int | None = None
+
+
+class LateWrite(NamedTuple):
+    place: TopicPartition
+    producer_id: int
+    epoch: int
+    sequence: int
+    payload: str
+
+
+class Success(NamedTuple):
+    """Something that only the producer of the id may do was done, in the order of tokens."""
+
+    token: int
+    client: Client
+    is_grant: bool
+
+
+@dataclass(eq=False)
+class Client:
+    world: World
+    rng: random.Random
+    name: str
+    transactional_id: str
+    version: int
+    id: int = -1
+    epoch: int = -1
+    is_dead: bool = False
+    token: int | None = None
+    command: Any = None
+    successes: list[Success] = field(default_factory=list)
+    added: set[TopicPartition] = field(default_factory=set)
+    sequences: dict[TopicPartition, int] = field(default_factory=dict)
+    write: Write | None = None
+    attempt: Attempt | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    late_writes: list[LateWrite] = field(default_factory=list)
+
+    def act(self) -> None:
+        if self.is_dead:
+            return
+        if self.token is not None:
+            self._look_for_answer()
+        elif self.command is not None:
+            self._send(self.command)
+        elif self.id < 0:
+            self._send(InitProducer(self.transactional_id, TIMEOUT_MS, self.world.wall_ms))
+        elif self.write is not None:
+            self._continue_write()
+        elif self.attempt is not None and self.attempt.appended and self.rng.random() < 0.4:
+            self._end(self.rng.random() < 0.7)
+        elif self.version == VERSION_2 and self.rng.random() < 0.05:
+            self._end(False)
+        elif self.version == VERSION_1 and self.attempt is None and self.rng.random() < 0.1:
+            self._recover()
+        else:
+            self._begin_write()
+        if self.version == VERSION_2 and self.write is not None and self.rng.random() < 0.1:
+            self._abort_impatiently()
+
+    def die(self) -> None:
+        self.is_dead = True
+        if self.attempt is not None and self.attempt.outcome == "open":
+            ended = isinstance(self.command, EndTransaction)
+            self.attempt.outcome = "unknown" if ended else "aborted"
+
+    def _send(self, command: Any) -> None:
+        self.command = command
+        self.token = self.world.submit(command)
+
+    def _look_for_answer(self) -> None:
+        assert self.token is not None
+        if self.token not in self.world.outcomes:
+            return
+        outcome, token = self.world.outcomes.pop(self.token), self.token
+        self.token = None
+        if isinstance(outcome, ProducerIdNeeded):
+            new_id = next(self.world.producer_ids)
+            self.command = self.command._replace(new_producer_id=new_id)
+        elif isinstance(outcome, ApiError):
+            if outcome.error not in ONCE_MORE:
+                self.die()
+        elif isinstance(self.command, InitProducer):
+            assert isinstance(outcome, ProducerGranted)
+            is_new = self.command.expected_producer_id < 0
+            self._become(outcome)
+            self.command = None
+            self.successes.append(Success(token, self, is_grant=is_new))
+        else:
+            assert isinstance(outcome, ProducerGranted)
+            self.successes.append(Success(token, self, is_grant=False))
+            self._ended(outcome)
+
+    def _become(self, granted: ProducerGranted) -> None:
+        if (self.id, self.epoch) != granted:
+            self.sequences.clear()
+        self.id, self.epoch = granted
+
+    def _recover(self) -> None:
+        """Begin anew after an error, as the same producer (KIP-360)."""
+        self._send(
+            InitProducer(self.transactional_id, TIMEOUT_MS, self.world.wall_ms, self.id, self.epoch)
+        )
+
+    def _end(self, committed: bool) -> None:
+        self._send(
+            EndTransaction(
+                self.transactional_id,
+                self.id,
+                self.epoch,
+                committed,
+                self.world.wall_ms,
+                self.version,
+            )
+        )
+
+    def _ended(self, granted: ProducerGranted) -> None:
+        if self.attempt is not None:
+            self.attempt.outcome = "committed" if self.command.committed else "aborted"
+        self.attempt = self.command = None
+        self.added.clear()
+        if self.version == VERSION_2:
+            self._become(granted)
+
+    def _abort_impatiently(self) -> None:
+        """The write may still arrive, in an epoch that is over by then."""
+        late = self.write
+        assert late is not None
+        if self.command is None and self.token is None and late.token is None:
+            self.write = None
+            if late.step == "append":
+                self.late_writes.append(
+                    LateWrite(late.place, self.id, self.epoch, late.sequence, late.payload)
+                )
+            self._end(False)
+
+    def _begin_write(self) -> None:
+        if self.attempt is None:
+            self.attempt = Attempt(f"{self.name}-{len(self.attempts)}")
+            self.attempts.append(self.attempt)
+        place = self.rng.choice(PLACES)
+        number = len(self.attempt.appended)
+        sequence = self.sequences.get(place, 0)
+        self.write = Write(place, sequence, f"{self.attempt.label}/{number}")
+
+    def _continue_write(self) -> None:
+        write = self.write
+        assert write is not None
+        partition = self.world.partitions[write.place]
+        if write.token is not None:
+            self._look_for_added(write)
+        elif write.step == "append":
+            try:
+                partition.append(self.id, self.epoch, write.sequence, write.payload)
+            except ApiError:
+                self.die()
+                return
+            assert self.attempt is not None
+            self.attempt.appended.append((write.place, write.payload))
+            self.sequences[write.place] = write.sequence + 1
+            self.write = None
+        elif write.step == "add" and self.version == VERSION_1 and write.place in self.added:
+            write.step = "verify"
+        elif partition.is_ongoing(self.id, self.epoch) and (
+            write.step == "verify" or self.version == VERSION_2
+        ):
+            write.step = "append"
+        else:
+            self._ask_for(write)
+
+    def _ask_for(self, write: Write) -> None:
+        write.token = self.world.submit(
+            AddPartitions(
+                self.transactional_id,
+                self.id,
+                self.epoch,
+                frozenset({write.place}),
+                self.world.wall_ms,
+                verify_only=write.step == "verify",
+                client_version=self.version,
+            )
+        )
+
+    def _look_for_added(self, write: Write) -> None:
+        if write.token not in self.world.outcomes:
+            return
+        assert write.token is not None
+        outcome, token = self.world.outcomes.pop(write.token), write.token
+        write.token = None
+        if isinstance(outcome, ApiError):
+            if outcome.error not in ONCE_MORE:
+                self.die()
+        elif outcome[write.place] is not Error.NONE:
+            self.die()
+        elif write.step == "add" and self.version == VERSION_1:
+            self.successes.append(Success(token, self, is_grant=False))
+            self.added.add(write.place)
+            write.step = "verify"
+        else:
+            self.successes.append(Success(token, self, is_grant=False))
+            write.step = "append"
+            if self.version == VERSION_1:
+                # The broker appends in the same breath: an older client's epoch alone would not
+                # keep the record out of the next transaction.
+                self._continue_write()
+
+
+class Simulation:
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.world = World.of(
+            PLACES, settings=SETTINGS, commits_at_once=False, delivers_at_once=False
+        )
+        self.clients: list[Client] = []
+        self.repeated: list[MarkersWritten] = []
+        self.live: dict[str, list[Client]] = {name: [] for name in IDS}
+        if self.rng.random() < 0.3:
+            self._use_up_epochs()
+        for name in IDS:
+            self.start_client(name)
+
+    def _use_up_epochs(self) -> None:
+        """Some runs begin near the last epoch."""
+        for name in IDS:
+            producer_id = next(self.world.producer_ids)
+            command = InitProducer(
+                name, TIMEOUT_MS, self.world.wall_ms, new_producer_id=producer_id
+            )
+            decision = self.world.machine.decide(command, 0, 0)
+            (fact,) = decision.facts
+            assert isinstance(fact, TransactionMoved)
+            old = fact.after._replace(producer_epoch=EPOCH_LAST - self.rng.randrange(6))
+            self.world.log += CODEC.encode([TransactionMoved(old)], self.world.wall_ms)
+        self.world.crash(kept=len(self.world.log))
+
+    def start_client(self, transactional_id: str) -> None:
+        version = self.rng.choice([VERSION_1, VERSION_2])
+        name = f"{transactional_id}.{len(self.clients)}"
+        client = Client(self.world, self.rng, name, transactional_id, version)
+        self.clients.append(client)
+        self.live[transactional_id].append(client)
+
+    def step(self) -> None:
+        world, rng = self.world, self.rng
+        kind = rng.random()
+        if kind < 0.48:
+            self.act()
+        elif kind < 0.66:
+            world.commit(rng.randint(world.committed, len(world.log)))
+        elif kind < 0.91:
+            self.network_step()
+        elif kind < 0.96:
+            world.now_ms += rng.choice([1, 10, 60, 400])
+            world.fire_due()
+            self.job()
+        elif kind < 0.967:
+            world.crash(kept=rng.randint(world.committed, len(world.log)))
+        elif kind < 0.99:
+            world.leaders[rng.choice(PLACES)] = rng.choice([1, 2, 1, 2, NO_LEADER])
+        else:
+            self.start_client(rng.choice(IDS))
+
+    def act(self) -> None:
+        clients = [client for each in self.live.values() for client in each]
+        if clients:
+            self.rng.choice(clients).act()
+        late = [client for client in self.clients if client.late_writes]
+        if late and self.rng.random() < 0.2:
+            self.late_write(self.rng.choice(late))
+        for name, each in self.live.items():
+            self.live[name] = [client for client in each if not client.is_dead]
+            if not self.live[name]:
+                self.start_client(name)
+
+    def late_write(self, client: Client) -> None:
+        late = client.late_writes.pop(0)
+        try:
+            self.world.partitions[late.place].append(*late[1:])
+        except ApiError as refusal:
+            assert refusal.error is Error.INVALID_PRODUCER_EPOCH, refusal
+
+    def network_step(self) -> None:
+        world, rng = self.world, self.rng
+        queues = [broker for broker, queue in world.network.items() if queue]
+        if world.answers and (not queues or rng.random() < 0.5):
+            answer = world.answers.popleft()
+            fate = rng.random()
+            if fate < 0.1:
+                return
+            if fate < 0.2:
+                self.repeated.append(answer)
+            world.submit_answer(answer)
+        elif self.repeated and rng.random() < 0.05:
+            world.submit_answer(self.repeated.pop(0))
+        elif queues:
+            broker = rng.choice(queues)
+            if rng.random() < 0.05:
+                message = world.network[broker].popleft().message
+                if rng.random() < 0.5:
+                    world.answers.append(message.failed(Error.NETWORK_EXCEPTION, world.wall_ms))
+                return
+            world.answers.append(world.deliver(broker, self.fault))
+
+    def fault(self) -> Error:
+        if self.rng.random() < 0.9:
+            return Error.NONE
+        return self.rng.choice([Error.NOT_ENOUGH_REPLICAS, Error.KAFKA_STORAGE_ERROR])
+
+    def job(self) -> None:
+        world = self.world
+        new_ids = tuple(next(world.producer_ids) for _ in range(2))
+        command = self.rng.choice(
+            [
+                AbortTimedOut(world.wall_ms, new_ids),
+                AbortTimedOut(world.wall_ms),
+                ResendMarkers(world.wall_ms),
+                ExpireTransactionalIds(world.wall_ms),
+            ]
+        )
+        world.submit(command)
+
+    def settle(self) -> None:
+        """No more faults: everything that was begun comes to its end."""
+        world = self.world
+        for client in self.clients:
+            if not client.is_dead:
+                client.die()
+        for place in PLACES:
+            world.leaders[place] = 1
+        world.commits_at_once = world.delivers_at_once = True
+        world.commit(len(world.log))
+        for _ in range(30):
+            world.now_ms += TIMEOUT_MS + 1
+            world.fire_due()
+            self.ask_job(ResendMarkers(world.wall_ms))
+            timed_out = self.ask_job(AbortTimedOut(world.wall_ms))
+            assert isinstance(timed_out, TimedOut)
+            ids = tuple(next(world.producer_ids) for _ in range(timed_out.producer_ids_needed))
+            self.ask_job(AbortTimedOut(world.wall_ms, ids))
+        for client in self.clients:
+            while client.late_writes:
+                self.late_write(client)
+
+    def ask_job(self, command: object) -> object:
+        return self.world.outcomes.pop(self.world.submit(command))
+
+    # What must hold
+
+    def check(self) -> None:
+        world = self.world
+        assert not world.waiting, "somebody was never answered"
+        for name, transaction in world.machine.transactions.items():
+            assert transaction.state in (
+                State.EMPTY,
+                State.COMPLETE_COMMIT,
+                State.COMPLETE_ABORT,
+            ), f"{name} is left in {transaction.state.label}"
+        self.check_alone()
+        self.check_markers()
+        self.check_epochs()
+        self.check_visible()
+
+    def check_alone(self) -> None:
+        """Once a producer has an id, nothing succeeds for those that had it before."""
+        for name in IDS:
+            owner = None
+            successes = [
+                success
+                for client in self.clients
+                if client.transactional_id == name
+                for success in client.successes
+            ]
+            for success in sorted(successes, key=lambda each: each.token):
+                if success.is_grant:
+                    owner = success.client
+                assert success.client is owner, f"{success.client.name} is still alive"
+
+    def check_markers(self) -> None:
+        world = self.world
+        written = {
+            (row.decided, name): row
+            for name, partition in world.partitions.items()
+            for row in partition.rows
+            if row.marker is not None
+        }
+        for name, partition in world.partitions.items():
+            assert partition.producers.first_undecided_offset() is None, f"{name} has an open one"
+            for row in partition.rows:
+                if row.marker is None:
+                    continue
+                decided = world.decided[row.decided].after
+                committed = decided.state is State.PREPARE_COMMIT
+                assert row.marker is (ControlType.COMMIT if committed else ControlType.ABORT)
+                assert (row.producer_id, row.producer_epoch) == (
+                    decided.producer_id,
+                    decided.producer_epoch,
+                )
+        for place, fact in enumerate(world.decided):
+            for name in fact.after.partitions:
+                assert (place, name) in written, f"{name} got no marker of {fact.after}"
+
+    def check_epochs(self) -> None:
+        latest: dict[str, tuple[int, int]] = {}
+        used: dict[int, str] = {}
+        for batch in self.world.log:
+            for fact in CODEC.decode(read_header(batch), decode_batch(batch)):
+                if not isinstance(fact, TransactionMoved):
+                    continue
+                after = fact.after
+                name = after.transactional_id
+                assert used.setdefault(after.producer_id, name) == name
+                producer_id, epoch = latest.get(name, (-1, -1))
+                if after.producer_id == producer_id:
+                    assert after.producer_epoch >= epoch, f"{name} went back to {after}"
+                else:
+                    assert after.producer_id > producer_id
+                latest[name] = after.producer_id, after.producer_epoch
+
+    def check_visible(self) -> None:
+        visible = {
+            (name, payload)
+            for name, partition in self.world.partitions.items()
+            for payload in partition.visible()
+        }
+        for partition in self.world.partitions.values():
+            assert len(partition.visible()) == len(set(partition.visible())), "a record twice"
+        for client in self.clients:
+            for attempt in client.attempts:
+                rows = set(attempt.appended)
+                shown = rows & visible
+                if attempt.outcome == "committed":
+                    assert shown == rows, f"{attempt.label} is not visible whole"
+                elif attempt.outcome == "aborted":
+                    assert not shown, f"{attempt.label} was aborted and is visible"
+                else:
+                    assert attempt.outcome == "unknown"
+                    assert shown in (set(), rows), f"{attempt.label} is visible in part"
+
+
+def simulate(seed: int) -> Simulation:
+    simulation = Simulation(seed)
+    try:
+        for _ in range(STEPS):
+            simulation.step()
+        simulation.settle()
+        simulation.check()
+    except Exception as fault:
+        raise AssertionError(f"MOLDAU_SEED={seed} shows it again") from fault
+    return simulation
+
+
+def seeds(number: int) -> list[int]:
+    chosen = os.environ.get("MOLDAU_SEED")
+    if chosen is not None:
+        return [int(chosen)]
+    first = random.SystemRandom().randrange(10**9)
+    print(f"seeds {first}..{first + number - 1}")
+    return list(range(first, first + number))
+
+
+def test_transactions_hold_their_promises_in_random_interleavings() -> None:
+    simulations = [simulate(seed) for seed in seeds(RUNS)]
+    outcomes = [
+        attempt.outcome
+        for simulation in simulations
+        for client in simulation.clients
+        for attempt in client.attempts
+        if attempt.appended
+    ]
+    if len(simulations) > 1:
+        # A simulation in which nothing happens proves nothing.
+        assert min(outcomes.count(each) for each in ("committed", "aborted", "unknown")) > RUNS
+
+
+@pytest.mark.long
+def test_transactions_hold_their_promises_in_very_many_interleavings() -> None:
+    for seed in seeds(RUNS_LONG):
+        simulate(seed)
