@@ -162,7 +162,7 @@ class LogStore:
             try:
                 work = None if partition_log.fault else partition_log.begin_close()
             except StorageFault as fault:
-                partition_log.fault = fault
+                partition_log.fault = fault.to_keep()
                 continue
             if work is not None:
                 works.append(_flush(partition_log, work))
