@@ -7,10 +7,20 @@ last stable offset) covers them. Records of other group protocols are passed ove
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from moldau.groups import facts
-from moldau.groups.facts import NO_TIMESTAMP, CommittedOffset, StoredMember
+from moldau.groups.facts import (
+    NO_TIMESTAMP,
+    CommittedOffset,
+    Durable,
+    GroupDeleted,
+    GroupStored,
+    OffsetsCommitted,
+    OffsetsRemoved,
+    StoredMember,
+    TransactionalOffsetsCommitted,
+    TransactionEnded,
+)
 from moldau.groups.records import (
     GROUP_METADATA_KIND,
     GROUP_VALUE_VERSION,
@@ -48,12 +58,12 @@ class GroupCodec:
         """`compression` is offsets.topic.compression.codec."""
         self._compression = compression
 
-    def encode(self, found: Iterable[object], wall_ms: Millis) -> list[bytes]:
+    def encode(self, facts: Sequence[object], wall_ms: Millis) -> list[bytes]:
         batches: list[bytes] = []
         rows: list[Record] = []
         size_bytes = 0
-        for fact in found:
-            if isinstance(fact, facts.TransactionEnded | facts.TransactionalOffsetsCommitted):
+        for fact in facts:
+            if isinstance(fact, TransactionEnded | TransactionalOffsetsCommitted):
                 self._close(batches, rows)
                 batches.append(self._of_producer(fact, wall_ms))
                 continue
@@ -72,9 +82,9 @@ class GroupCodec:
             rows.clear()
 
     def _of_producer(
-        self, fact: facts.TransactionEnded | facts.TransactionalOffsetsCommitted, wall_ms: Millis
+        self, fact: TransactionEnded | TransactionalOffsetsCommitted, wall_ms: Millis
     ) -> bytes:
-        if isinstance(fact, facts.TransactionEnded):
+        if isinstance(fact, TransactionEnded):
             kind = ControlType.COMMIT if fact.committed else ControlType.ABORT
             return encode_marker(
                 EndMarker(kind, fact.coordinator_epoch),
@@ -90,12 +100,12 @@ class GroupCodec:
             transactional=True,
         )
 
-    def decode(self, header: BatchHeader, records: Sequence[Record]) -> Iterator[facts.Durable]:
+    def decode(self, header: BatchHeader, records: list[Record]) -> Iterator[Durable]:
         for record in records:
             if header.is_control:
                 marker = decode_marker(record)
                 if marker is not None:
-                    yield facts.TransactionEnded(
+                    yield TransactionEnded(
                         header.producer_id,
                         header.producer_epoch,
                         marker.coordinator_epoch,
@@ -109,15 +119,15 @@ class GroupCodec:
 
 def _records(fact: object, wall_ms: Millis) -> Iterator[Record]:
     match fact:
-        case facts.GroupStored():
+        case GroupStored():
             value = with_version(GROUP_VALUE_VERSION, _group_value(fact))
             yield Record(0, wall_ms, _group_key(fact.group_id), value)
-        case facts.GroupDeleted(group_id):
+        case GroupDeleted(group_id):
             yield Record(0, wall_ms, _group_key(group_id), None)
-        case facts.OffsetsCommitted(group_id, offsets):
+        case OffsetsCommitted(group_id, offsets):
             for place, offset in offsets:
                 yield _offset_record(group_id, place, offset, wall_ms)
-        case facts.OffsetsRemoved(group_id, places):
+        case OffsetsRemoved(group_id, places):
             for place in places:
                 yield Record(0, wall_ms, _offset_key(group_id, place), None)
         case _:
@@ -150,7 +160,7 @@ def _offset_record(
     return Record(0, wall_ms, _offset_key(group_id, place), with_version(version, written))
 
 
-def _group_value(fact: facts.GroupStored) -> GroupMetadataValue:
+def _group_value(fact: GroupStored) -> GroupMetadataValue:
     return GroupMetadataValue(
         protocol_type=fact.protocol_type or "",
         generation=fact.generation,
@@ -173,7 +183,7 @@ def _group_value(fact: facts.GroupStored) -> GroupMetadataValue:
     )
 
 
-def _fact(header: BatchHeader, record: Record) -> facts.Durable | None:
+def _fact(header: BatchHeader, record: Record) -> Durable | None:
     key = record.key or b""
     kind = VERSION.unpack_from(key)[0] if len(key) >= VERSION.size else -1
     if kind in (OFFSET_COMMIT_KIND, OFFSET_COMMIT_KIND_OLD):
@@ -181,18 +191,18 @@ def _fact(header: BatchHeader, record: Record) -> facts.Durable | None:
     if kind == GROUP_METADATA_KIND:
         group_id = GroupMetadataKey.decode(key, KEY_VERSION, VERSION.size).group
         if record.value is None:
-            return facts.GroupDeleted(group_id)
+            return GroupDeleted(group_id)
         return _group_fact(group_id, record.value)
     return None
 
 
 def _offset_fact(
     header: BatchHeader, encoded_key: bytes, value: bytes | None
-) -> facts.OffsetsCommitted | facts.TransactionalOffsetsCommitted | facts.OffsetsRemoved:
+) -> OffsetsCommitted | TransactionalOffsetsCommitted | OffsetsRemoved:
     key = OffsetCommitKey.decode(encoded_key, KEY_VERSION, VERSION.size)
     place = TopicPartition(key.topic, key.partition)
     if value is None:
-        return facts.OffsetsRemoved(key.group, (place,))
+        return OffsetsRemoved(key.group, (place,))
     read = OffsetCommitValue.decode(value, VERSION.unpack_from(value)[0], VERSION.size)
     offset = CommittedOffset(
         read.offset,
@@ -203,16 +213,16 @@ def _offset_fact(
         read.topic_id,
     )
     if header.producer_id == NO_PRODUCER_ID:
-        return facts.OffsetsCommitted(key.group, ((place, offset),))
-    return facts.TransactionalOffsetsCommitted(
+        return OffsetsCommitted(key.group, ((place, offset),))
+    return TransactionalOffsetsCommitted(
         key.group, header.producer_id, header.producer_epoch, ((place, offset),)
     )
 
 
-def _group_fact(group_id: str, value: bytes) -> facts.GroupStored:
+def _group_fact(group_id: str, value: bytes) -> GroupStored:
     version = VERSION.unpack_from(value)[0]
     read = GroupMetadataValue.decode(value, version, VERSION.size)
-    return facts.GroupStored(
+    return GroupStored(
         group_id,
         read.protocol_type or None,
         read.generation,

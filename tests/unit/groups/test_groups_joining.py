@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from moldau.groups import facts
@@ -99,7 +101,7 @@ def test_an_unknown_member_of_a_known_group_has_to_start_anew() -> None:
         {"protocol_type": ""},
     ],
 )
-def test_who_knows_no_protocol_cannot_found_a_group(options: dict[str, object]) -> None:
+def test_who_knows_no_protocol_cannot_found_a_group(options: dict[str, Any]) -> None:
     coordinator = Coordinator()
     answer = coordinator.answers[coordinator.join(**options)]
     assert answer.error is Error.INCONSISTENT_GROUP_PROTOCOL
@@ -114,7 +116,7 @@ def test_who_knows_no_protocol_cannot_found_a_group(options: dict[str, object]) 
         {"protocols": ()},
     ],
 )
-def test_who_shares_no_protocol_with_all_members_is_refused(options: dict[str, object]) -> None:
+def test_who_shares_no_protocol_with_all_members_is_refused(options: dict[str, Any]) -> None:
     coordinator = Coordinator()
     coordinator.stable(2)
     answer = coordinator.answers[coordinator.join(**options)]
