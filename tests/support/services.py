@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from moldau.broker.coordinators import Coordinators
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
 from moldau.controller.controller import Controller
@@ -93,6 +94,16 @@ class Node:
             self.config,
             ClusterImage("", NODE_ID),
         )
+        producer_ids = ProducerIdSource(self.controller.allocate_producer_ids)
+        self.coordinators = Coordinators(
+            NODE_ID,
+            config=lambda: self.config,
+            image=lambda: self.controller.image,
+            replicas=self.replicas,
+            producer_ids=producer_ids,
+            clock=self.clock,
+            timers=self.timers,
+        )
         self.on = Services(
             node_id=NODE_ID,
             config=self.config,
@@ -102,7 +113,10 @@ class Node:
             fetch_sessions=FetchSessions(
                 self.config.max_incremental_fetch_session_cache_slots, lambda: next(numbers)
             ),
-            producer_ids=ProducerIdSource(self.controller.allocate_producer_ids),
+            producer_ids=producer_ids,
+            groups=self.coordinators.groups,
+            transactions=self.coordinators.transactions,
+            markers=self.coordinators.markers,
             timers=self.timers,
             clock=self.clock,
             log_levels=Levels(),
@@ -111,6 +125,7 @@ class Node:
     async def start(self) -> Node:
         self.store.open()
         self.controller.on_image(self.replicas.apply)
+        self.controller.on_image(self.coordinators.follow)
         await self.controller.load()
         await self.controller.register(BrokerNode(NODE_ID, (HERE,), rack="rack-a"))
         return self
@@ -143,6 +158,7 @@ class Node:
             topic_names={**old.topic_names, topic_id: name},
         )
         self.replicas.apply(old, self.controller.image)
+        self.coordinators.follow(old, self.controller.image)
         return topic_id
 
     def begin(
@@ -184,6 +200,7 @@ def play(scenario: Callable[[Node], Awaitable[None]], directory: Path, **setting
         async with asyncio.timeout(SCENARIO_SECONDS_MAX):
             node = await Node(directory, **settings).start()
             await scenario(node)
+            await node.coordinators.stop()
             node.stop()
 
     asyncio.run(whole())

@@ -17,6 +17,7 @@ from pathlib import Path
 from moldau import __version__
 from moldau.broker.addresses import advertised_by, listeners_of, socket_settings_of
 from moldau.broker.background import Background
+from moldau.broker.coordinators import Coordinators
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.log_jobs import plan_log_jobs
 from moldau.broker.log_setup import BrokerLoggers
@@ -78,6 +79,7 @@ class Broker:
         self._metadata: EmbeddedStore | None = None
         self._controller: Controller | None = None
         self._replicas: Replicas | None = None
+        self._coordinators: Coordinators | None = None
         self._services: Services | None = None
         self._server: Server | None = None
         self._endpoints: tuple[Endpoint, ...] = ()
@@ -139,20 +141,7 @@ class Broker:
         self._replicas = Replicas(
             node_id, self._logs, waiting, self._clock, config, controller.image
         )
-        self._services = Services(
-            node_id=node_id,
-            config=config,
-            image=lambda: controller.image,
-            replicas=self._replicas,
-            controller=controller,
-            fetch_sessions=FetchSessions(
-                config.max_incremental_fetch_session_cache_slots, new_session_id
-            ),
-            producer_ids=ProducerIdSource(controller.allocate_producer_ids),
-            timers=self._timers,
-            clock=self._clock,
-            log_levels=BrokerLoggers(),
-        )
+        self._services = self._new_services(controller, self._replicas)
         lanes = {PRODUCE: ProduceLane(self._services)}
         dispatch = Dispatch(ROUTES, self._services, self._loop, lanes)
         self._server = Server(self._loop, socket_settings_of(config), dispatch, OVERLAPPING)
@@ -166,6 +155,36 @@ class Broker:
         self._plan_jobs()
         self._server.start()
 
+    def _new_services(self, controller: Controller, replicas: Replicas) -> Services:
+        config = self.config
+        producer_ids = ProducerIdSource(controller.allocate_producer_ids)
+        self._coordinators = coordinators = Coordinators(
+            config.node_id,
+            config=lambda: self.config,
+            image=lambda: controller.image,
+            replicas=replicas,
+            producer_ids=producer_ids,
+            clock=self._clock,
+            timers=self._timers,
+        )
+        return Services(
+            node_id=config.node_id,
+            config=config,
+            image=lambda: controller.image,
+            replicas=replicas,
+            controller=controller,
+            fetch_sessions=FetchSessions(
+                config.max_incremental_fetch_session_cache_slots, new_session_id
+            ),
+            producer_ids=producer_ids,
+            groups=coordinators.groups,
+            transactions=coordinators.transactions,
+            markers=coordinators.markers,
+            timers=self._timers,
+            clock=self._clock,
+            log_levels=BrokerLoggers(),
+        )
+
     def _enter(self, state: State) -> None:
         self.state = state
         log.info("[KafkaServer id=%d] state=%s", self.config.node_id, state.value)
@@ -175,15 +194,19 @@ class Broker:
         assert self._replicas is not None
         logs, replicas, config = self._logs, self._replicas, self.config
         plan_log_jobs(self._background, logs, replicas, config)
+        assert self._coordinators is not None
+        self._coordinators.plan_jobs(self._background)
 
     # Changes while running
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """Called after every committed change of the cluster, before its reply leaves."""
         assert self._replicas is not None
+        assert self._coordinators is not None
         if new.broker_configs != old.broker_configs:
             self._reconfigure(new)
         self._replicas.apply(old, new)
+        self._coordinators.follow(old, new)
 
     def _reconfigure(self, image: ClusterImage) -> None:
         assert self._replicas is not None
@@ -227,6 +250,8 @@ class Broker:
         if self._server is not None:
             self._server.stop()
         await self._background.stop()
+        if self._coordinators is not None:
+            await self._coordinators.stop()
         if self._controller is not None and self._metadata is not None:
             try:
                 await self._controller.close()

@@ -62,7 +62,10 @@ class Engine:
         on_stopped: Callable[[ApiError], None] | None = None,
         send: Callable[[Send], None] | None = None,
         tokens_max: int = TOKENS_MAX,
+        position: int = -1,
     ) -> None:
+        """`position` is that of the last fact which the machine has replayed: no reply leaves
+        before the journal has committed it."""
         self._name = name
         self._machine = machine
         self._journal = journal
@@ -76,7 +79,7 @@ class Engine:
         self._waiting: dict[Token, asyncio.Future[object]] = {}
         self._armed: dict[Hashable, TimerHandle] = {}
         self._held: deque[_Held] = deque()
-        self._appended = -1
+        self._appended = position
         self._committed = -1
         self._is_deciding = False
         self._is_releasing = False

@@ -15,7 +15,7 @@ async def create_missing(names: Iterable[str], on: Services) -> None:
     """Create what is named but not there; what cannot be created stays unknown."""
     known = on.image().topics
     missing = [
-        new_topic(name, on.config)
+        new_topic(name, on.config, len(on.image().brokers))
         for name in names
         if name not in known and topic_name_fault(name) is None
     ]
@@ -28,13 +28,14 @@ async def create_missing(names: Iterable[str], on: Services) -> None:
         return
 
 
-def new_topic(name: str, config: BrokerConfig) -> NewTopic:
-    """A topic that nobody described: the broker's defaults, or what an internal topic needs."""
+def new_topic(name: str, config: BrokerConfig, brokers_count: int) -> NewTopic:
+    """A topic that nobody described: the broker's defaults, or what an internal topic needs. Those
+    are made with as many replicas as there are brokers, or a small cluster had no groups."""
     if name == "__consumer_offsets":
         return NewTopic(
             name,
             config.offsets_topic_num_partitions,
-            config.offsets_topic_replication_factor,
+            min(config.offsets_topic_replication_factor, max(1, brokers_count)),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "producer",
@@ -45,7 +46,7 @@ def new_topic(name: str, config: BrokerConfig) -> NewTopic:
         return NewTopic(
             name,
             config.transaction_state_log_num_partitions,
-            config.transaction_state_log_replication_factor,
+            min(config.transaction_state_log_replication_factor, max(1, brokers_count)),
             configs={
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from moldau.config.broker import BrokerConfig
     from moldau.controller.controller import Controller
+    from moldau.engine.shards import Shards
     from moldau.engine.timers import Timers
     from moldau.handlers.producer_ids import ProducerIdSource
     from moldau.model.clock import Clock
     from moldau.model.cluster import ClusterImage
     from moldau.model.names import BrokerId
     from moldau.replication.fetch_sessions import FetchSessions
+    from moldau.replication.markers import MarkerWriter
     from moldau.replication.replicas import Replicas
 
 
@@ -41,6 +43,9 @@ class Services:
     controller: Controller
     fetch_sessions: FetchSessions
     producer_ids: ProducerIdSource
+    groups: Shards
+    transactions: Shards
+    markers: MarkerWriter
     timers: Timers
     clock: Clock
     log_levels: LogLevels

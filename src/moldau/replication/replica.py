@@ -12,7 +12,7 @@ from typing import Final
 from moldau.config.topic import TopicConfig
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis, Offset
-from moldau.records.batch import NO_TIMESTAMP
+from moldau.records.batch import NO_TIMESTAMP, read_header
 from moldau.records.compression import Codec
 from moldau.records.validation import ProduceRules, validate_produce
 from moldau.replication.fetch_sessions import FetchedPartition, PartitionRead
@@ -20,6 +20,7 @@ from moldau.replication.partition import Partition
 from moldau.replication.waiting import Waiting, Watched
 from moldau.storage.faults import StorageFault
 from moldau.storage.log import Appended, PartitionLog
+from moldau.storage.producer_state import Origin
 from moldau.storage.timestamps import TimedOffset
 
 log = logging.getLogger("kafka.server.ReplicaManager")
@@ -99,6 +100,30 @@ class Replica(Watched):
             self.bytes_appended += len(batch.records)
             partition.appended(appended.offset_last + 1)
             if self.parked:
+                self._waiting.changed(self)
+        return appended
+
+    def append_as_coordinator(self, batch: bytearray, transaction_version: int = 0) -> Appended:
+        """Store a batch that this broker itself has made: a coordinator's facts or a marker. It
+        counts only once all in-sync replicas have it, as with acks=all."""
+        partition = self.partition
+        partition.check_leader()
+        partition.check_in_sync()
+        before = self.log.offset_end
+        try:
+            appended = self.log.append_as_leader(
+                batch,
+                read_header(batch),
+                partition.leader_epoch,
+                Origin.COORDINATOR,
+                transaction_version,
+            )
+        except StorageFault as fault:
+            raise self._refuse(fault) from fault
+        finally:
+            if self.log.offset_end != before:
+                self.bytes_appended += len(batch)
+                partition.appended(self.log.offset_end)
                 self._waiting.changed(self)
         return appended
 

@@ -10,11 +10,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from moldau.engine.timers import Timers
 from moldau.model.names import Millis
 
 PARKED_MAX = 100_000
+
+
+class Watcher(Protocol):
+    """Neither method may add or remove watchers: they are called while all are looked at."""
+
+    def is_ready(self, place: Watched, /) -> bool:
+        """Asked whenever a watched thing has changed."""
+
+    def wake(self) -> None: ...
 
 
 class Watched:
@@ -23,7 +33,7 @@ class Watched:
     __slots__ = ("parked",)
 
     def __init__(self) -> None:
-        self.parked: dict[Parked, None] = {}
+        self.parked: dict[Watcher, None] = {}
         """In the order of their coming."""
 
 

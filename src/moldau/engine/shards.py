@@ -1,0 +1,310 @@
+"""One machine for each partition of an internal topic that this broker leads.
+
+A key (a group, a transactional id) belongs to the partition that its hash names, and whoever leads
+that partition coordinates the key. A shard comes with the leadership, is loaded by replaying the
+partition's log, and goes with the leadership: its state is worth nothing once another broker
+writes to the log. What a shard needs of the log comes in through `open_log`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Protocol
+
+from moldau.engine.engine import Engine
+from moldau.engine.key_hash import partition_for
+from moldau.engine.machine import Journal, Machine, Send
+from moldau.engine.timers import Timers
+from moldau.model.clock import Clock
+from moldau.model.cluster import ClusterImage, TopicImage
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import BrokerId, Millis, TopicId
+from moldau.records.batch import BatchHeader
+from moldau.records.codec import Record
+
+log = logging.getLogger(__name__)
+
+FACTS_PER_TURN = 500
+"""Facts that are replayed at a time; then the loop does something else."""
+
+
+class Codec(Protocol):
+    def encode(self, facts: Sequence[object], wall_ms: Millis) -> list[bytes]:
+        """Ready record batches."""
+
+    def decode(self, header: BatchHeader, records: list[Record]) -> Iterable[object]:
+        """The facts that one batch holds."""
+
+
+class ShardLog(Journal, Protocol):
+    """A partition's log, as its leader in one leader epoch sees it."""
+
+    @property
+    def position(self) -> int:
+        """Of the last fact; -1 if there is none."""
+
+    def batches(self) -> Iterator[tuple[BatchHeader, list[Record]]]:
+        """Everything there is, read piece by piece. Raises ApiError for what cannot be read."""
+
+    def close(self) -> None:
+        """Nobody listens any more."""
+
+
+OpenLog = Callable[[int, Codec], ShardLog]
+"""By partition; raises ApiError if the log is not here or not led."""
+NewMachine = Callable[[int, int], Machine]
+"""By partition and leader epoch."""
+Observe = Callable[[int, Sequence[object]], None]
+"""Told of a partition's committed facts."""
+
+
+class _Shard:
+    __slots__ = ("engine", "is_dropped", "leader_epoch", "log", "partition")
+
+    def __init__(self, partition: int, leader_epoch: int) -> None:
+        self.partition = partition
+        self.leader_epoch = leader_epoch
+        self.log: ShardLog | None = None
+        self.engine: Engine | None = None
+        """None until everything is loaded."""
+        self.is_dropped = False
+
+
+class Shards:
+    def __init__(
+        self,
+        topic: str,
+        node_id: BrokerId,
+        *,
+        open_log: OpenLog,
+        new_machine: NewMachine,
+        new_codec: Callable[[], Codec],
+        loaded: Callable[[Millis], object],
+        clock: Clock,
+        timers: Timers,
+        observe: Observe | None = None,
+        send: Callable[[Send], None] | None = None,
+    ) -> None:
+        """`loaded(wall_ms)` makes the command that a machine is given first after its replay.
+        Nothing is made before there is a partition to lead, so that the start stays short."""
+        self.topic = topic
+        self._node_id = node_id
+        self._open_log = open_log
+        self._new_machine = new_machine
+        self._new_codec = new_codec
+        self._codec: Codec | None = None
+        self._loaded = loaded
+        self._clock = clock
+        self._timers = timers
+        self._observe = observe
+        self._send = send
+        self._image: TopicImage | None = None
+        self._topic_id: TopicId | None = None
+        self._shards: dict[int, _Shard] = {}
+        self._failed: set[int] = set()
+        """Led here, but their logs cannot be understood."""
+        self._queue: deque[_Shard] = deque()
+        self._loading: asyncio.Task[None] | None = None
+        self._is_stopped = False
+
+    # Asking
+
+    def partition_of(self, key: str) -> int:
+        """Raises COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
+        if self._image is None:
+            raise self._no_topic()
+        return partition_for(key, len(self._image.partitions))
+
+    def partitions(self) -> list[int]:
+        """Those that are led here and loaded."""
+        return [partition for partition, shard in self._shards.items() if shard.engine is not None]
+
+    @property
+    def is_loading(self) -> bool:
+        return any(shard.engine is None for shard in self._shards.values())
+
+    def submit(self, key: str, command: object) -> asyncio.Future[object]:
+        """Give the command to whoever coordinates the key. Refusals are in the future."""
+        if self._image is None:
+            return _refused(self._no_topic())
+        return self.submit_to(partition_for(key, len(self._image.partitions)), command)
+
+    def submit_to(self, partition: int, command: object) -> asyncio.Future[object]:
+        shard = self._shards.get(partition)
+        if shard is None:
+            return _refused(self._absence(partition))
+        if shard.engine is None:
+            text = f"{self.topic}-{partition} is being loaded"
+            return _refused(ApiError(Error.COORDINATOR_LOAD_IN_PROGRESS, text))
+        return shard.engine.submit(command)
+
+    def tell(self, key: str, command: object) -> None:
+        """Submit what nobody waits for."""
+        self.submit(key, command).add_done_callback(_forget)
+
+    def tell_all(self, command: object) -> None:
+        for partition in self.partitions():
+            self.submit_to(partition, command).add_done_callback(_forget)
+
+    def _absence(self, partition: int) -> ApiError:
+        if self._image is None:
+            return self._no_topic()
+        if partition in self._failed:
+            text = f"{self.topic}-{partition} could not be loaded"
+        else:
+            text = f"{self.topic}-{partition} is not led by broker {self._node_id}"
+        return ApiError(Error.NOT_COORDINATOR, text)
+
+    def _no_topic(self) -> ApiError:
+        return ApiError(Error.COORDINATOR_NOT_AVAILABLE, f"there is no topic {self.topic} yet")
+
+    # Following the cluster
+
+    def follow(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Called after every change of the cluster, when the replicas have followed it."""
+        topic = new.topics.get(self.topic)
+        if topic is self._image or self._is_stopped:
+            return
+        is_same_topic = topic is not None and topic.id == self._topic_id
+        self._image = topic
+        self._topic_id = None if topic is None else topic.id
+        led = {} if topic is None else self._led(topic)
+        for shard in list(self._shards.values()):
+            if not is_same_topic or led.get(shard.partition) != shard.leader_epoch:
+                self._drop(shard)
+        self._failed &= led.keys()
+        for partition, leader_epoch in led.items():
+            if partition not in self._shards:
+                self._take(partition, leader_epoch)
+
+    def stop(self) -> None:
+        """The broker goes down: whoever waits is told to look for another coordinator."""
+        self._is_stopped = True
+        for shard in list(self._shards.values()):
+            self._drop(shard)
+
+    def _led(self, topic: TopicImage) -> dict[int, int]:
+        return {
+            partition: image.leader_epoch
+            for partition, image in enumerate(topic.partitions)
+            if image.leader == self._node_id
+        }
+
+    def _drop(self, shard: _Shard) -> None:
+        del self._shards[shard.partition]
+        shard.is_dropped = True
+        if shard.engine is not None:
+            text = f"broker {self._node_id} no longer leads {self.topic}-{shard.partition}"
+            shard.engine.stop(Error.NOT_COORDINATOR, text)
+        if shard.log is not None:
+            shard.log.close()
+
+    def _take(self, partition: int, leader_epoch: int) -> None:
+        shard = _Shard(partition, leader_epoch)
+        self._failed.discard(partition)
+        if self._codec is None:
+            self._codec = self._new_codec()
+        try:
+            shard.log = self._open_log(partition, self._codec)
+        except ApiError as refusal:
+            self._fail(shard, refusal)
+            return
+        self._shards[partition] = shard
+        if shard.log.position < 0:
+            # A new log is ready at once, so that the first to use it need not come back.
+            self._run(shard, shard.log, self._new_machine(partition, leader_epoch))
+            return
+        self._queue.append(shard)
+        if self._loading is None:
+            self._load_next()
+
+    # Loading
+
+    def _load_next(self) -> None:
+        while self._queue:
+            shard = self._queue.popleft()
+            if not shard.is_dropped:
+                self._loading = asyncio.get_running_loop().create_task(self._load(shard))
+                self._loading.add_done_callback(partial(self._load_ended, shard))
+                return
+
+    async def _load(self, shard: _Shard) -> None:
+        assert shard.log is not None
+        assert self._codec is not None
+        began_ms = self._clock.monotonic_ms()
+        machine = self._new_machine(shard.partition, shard.leader_epoch)
+        count = 0
+        for header, records in shard.log.batches():
+            for fact in self._codec.decode(header, records):
+                machine.apply(fact)
+                count += 1
+                if count % FACTS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+                    if shard.is_dropped:
+                        return
+        self._run(shard, shard.log, machine)
+        log.info(
+            "loaded partition=%s-%d facts=%d took_ms=%d",
+            self.topic,
+            shard.partition,
+            count,
+            self._clock.monotonic_ms() - began_ms,
+        )
+
+    def _load_ended(self, shard: _Shard, task: asyncio.Task[None]) -> None:
+        self._loading = None
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None and not shard.is_dropped:
+            self._drop(shard)
+            self._fail(shard, fault)
+        self._load_next()
+
+    def _fail(self, shard: _Shard, fault: BaseException) -> None:
+        """Other partitions go on; this one is tried again when its leadership changes."""
+        self._failed.add(shard.partition)
+        log.error(
+            "not loaded, its keys are not served: partition=%s-%d fault=%r",
+            self.topic,
+            shard.partition,
+            fault,
+            exc_info=None if isinstance(fault, ApiError) else fault,
+        )
+
+    def _run(self, shard: _Shard, shard_log: ShardLog, machine: Machine) -> None:
+        engine = Engine(
+            f"{self.topic}-{shard.partition}",
+            machine,
+            shard_log,
+            clock=self._clock,
+            timers=self._timers,
+            on_committed=self._observe and partial(self._observe, shard.partition),
+            on_stopped=lambda reason: self._stopped(shard, reason),
+            send=self._send,
+            position=shard_log.position,
+        )
+        shard.engine = engine
+        engine.submit(self._loaded(self._clock.wall_ms())).add_done_callback(_forget)
+
+    def _stopped(self, shard: _Shard, reason: ApiError) -> None:
+        """The engine gave up: only what the log says can be trusted."""
+        if shard.is_dropped:
+            return
+        log.error("loading anew partition=%s-%d: %s", self.topic, shard.partition, reason.message)
+        self._drop(shard)
+        self._take(shard.partition, shard.leader_epoch)
+
+
+def _refused(refusal: ApiError) -> asyncio.Future[object]:
+    future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    future.set_exception(refusal)
+    return future
+
+
+def _forget(future: asyncio.Future[object]) -> None:
+    """A refusal that nobody waits for is of no interest."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,149 @@
+"""A coordinator's journal: the partition of an internal topic that this broker leads.
+
+Facts become batches of the partition, written under the rules of acks=all; positions are offsets,
+and the high watermark says what is committed. With a single replica that is so at once. The same
+log, read from its start, gives a new leader the facts of its predecessors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from moldau.engine.machine import JournalFault, JournalListener
+from moldau.model.clock import Clock
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import Millis
+from moldau.records.batch import BatchHeader, whole_headers
+from moldau.records.codec import Record, decode_batch
+from moldau.replication.replica import Replica
+from moldau.replication.waiting import Watched
+from moldau.storage.faults import StorageFault
+
+SLICE_BYTES = 256 * 1024
+
+_TOLD_AS = {
+    Error.UNKNOWN_TOPIC_OR_PARTITION: Error.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_ENOUGH_REPLICAS: Error.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_LEADER_OR_FOLLOWER: Error.NOT_COORDINATOR,
+    Error.KAFKA_STORAGE_ERROR: Error.NOT_COORDINATOR,
+    Error.MESSAGE_TOO_LARGE: Error.UNKNOWN_SERVER_ERROR,
+    Error.RECORD_LIST_TOO_LARGE: Error.UNKNOWN_SERVER_ERROR,
+}
+"""What a client of the coordinator makes of a write that was refused: it knows nothing of logs.
+Other errors, as of a stale producer epoch, are told as they are."""
+
+Encode = Callable[[Sequence[object], Millis], list[bytes]]
+
+
+class LogJournal:
+    """Watches the replica while something is appended that is not committed."""
+
+    def __init__(self, replica: Replica, encode: Encode, clock: Clock) -> None:
+        """Raises ApiError if this broker does not lead the partition."""
+        replica.partition.check_leader()
+        self._replica = replica
+        self._leader_epoch = replica.partition.leader_epoch
+        self._encode = encode
+        self._clock = clock
+        self._listener: JournalListener | None = None
+        self._reported = -1
+        self._is_woken = False
+
+    @property
+    def position(self) -> int:
+        """Of the last fact; -1 if there is none."""
+        replica_log = self._replica.log
+        return replica_log.offset_end - 1 if replica_log.size_bytes else -1
+
+    # Writing
+
+    def listen(self, listener: JournalListener) -> None:
+        self._listener = listener
+        self._report()
+
+    def append(self, facts: Sequence[object]) -> int:
+        batches = self._encode(facts, self._clock.wall_ms())
+        assert batches, f"{facts} need no record"
+        self._check(batches)
+        before = self._replica.log.offset_end
+        try:
+            for batch in batches:
+                appended = self._replica.append_as_coordinator(bytearray(batch))
+        except ApiError as refusal:
+            fault = JournalFault(_TOLD_AS.get(refusal.error, refusal.error), refusal.message)
+            if self._replica.log.offset_end != before and self._listener is not None:
+                # Some of the facts are in the log, so they are true: only a replay knows which.
+                self._listener.failed(fault)
+            raise fault from refusal
+        self._report()
+        return appended.offset_last
+
+    def _check(self, batches: list[bytes]) -> None:
+        """Refuse before the first batch is written what could only be written in part."""
+        partition = self._replica.partition
+        if partition.leader_epoch != self._leader_epoch:
+            raise JournalFault(
+                Error.NOT_COORDINATOR,
+                f"{partition.topic_partition} is in leader epoch {partition.leader_epoch}, "
+                f"this journal was opened in {self._leader_epoch}",
+            )
+        largest = max(map(len, batches))
+        if largest > self._replica.settings.max_message_bytes:
+            raise JournalFault(
+                Error.UNKNOWN_SERVER_ERROR,
+                f"{partition.topic_partition} takes batches of "
+                f"{self._replica.settings.max_message_bytes} bytes, the facts need {largest}",
+            )
+
+    # The high watermark
+
+    def is_ready(self, place: Watched) -> bool:
+        return self._committed > self._reported
+
+    def wake(self) -> None:
+        """Called while the replica's watchers are looked at, so that nothing may change yet."""
+        if not self._is_woken:
+            self._is_woken = True
+            asyncio.get_running_loop().call_soon(self._report)
+
+    @property
+    def _committed(self) -> int:
+        return self._replica.partition.high_watermark - 1
+
+    def _report(self) -> None:
+        self._is_woken = False
+        if self._listener is None:
+            return
+        committed = self._committed
+        if committed < self._replica.log.offset_end - 1:
+            self._replica.parked[self] = None
+        else:
+            self._replica.parked.pop(self, None)
+        if committed > self._reported:
+            self._reported = committed
+            self._listener.committed(committed)
+
+    def close(self) -> None:
+        """Nobody listens any more."""
+        self._listener = None
+        self._replica.parked.pop(self, None)
+
+    # Reading
+
+    def batches(self) -> Iterator[tuple[BatchHeader, list[Record]]]:
+        """Everything there is, read piece by piece. Raises ApiError for what cannot be read."""
+        replica_log = self._replica.log
+        offset = replica_log.log_start_offset
+        while offset < replica_log.offset_end:
+            try:
+                region, offset_end = replica_log.read(offset, SLICE_BYTES, replica_log.offset_end)
+                if region is None:
+                    return
+                piece = os.pread(region.file.fileno(), region.size_bytes, region.position)
+            except (OSError, StorageFault) as fault:
+                raise ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)) from fault
+            offset = offset_end
+            for position, header in whole_headers(piece):
+                yield header, decode_batch(piece, position)
