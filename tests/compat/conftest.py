@@ -2,7 +2,7 @@
 
 A Moldau broker is started once for the session. MOLDAU_TEST_BOOTSTRAP=host:port points the same
 tests at any other broker instead, and MOLDAU_TEST_DATA names that broker's log directory for the
-tests that look at its files.
+tests that look at its files. Such a broker needs the settings named in SETTINGS.
 """
 
 from __future__ import annotations
@@ -19,6 +19,13 @@ from tests.compat.clients.catalogue import NAMES, Clients
 from tests.compat.clients.port import Client
 from tests.support.broker_process import BrokerProcess
 
+SETTINGS = {
+    # A group's first generation would wait three seconds for more members.
+    "group.initial.rebalance.delay.ms": "100",
+    # Members that are killed must be missed soon.
+    "group.min.session.timeout.ms": "1000",
+}
+
 
 class Broker(NamedTuple):
     bootstrap: str
@@ -31,7 +38,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         data = os.environ.get("MOLDAU_TEST_DATA")
         yield Broker(named, Path(data) if data else None)
         return
-    with BrokerProcess(tmp_path_factory.mktemp("broker")) as process:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), overrides=SETTINGS) as process:
         yield Broker(process.bootstrap, process.data)
 
 

@@ -10,9 +10,9 @@ from tests.compat.clients.port import Refused
 SECONDS_MAX = 15
 
 
-def eventually(check: Callable[[], bool]) -> None:
+def eventually(check: Callable[[], bool], seconds_max: float = SECONDS_MAX) -> None:
     """Ask again until it holds: a broker may answer from metadata that is a moment old."""
-    deadline = time.monotonic() + SECONDS_MAX
+    deadline = time.monotonic() + seconds_max
     while True:
         try:
             if check():

@@ -7,8 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.compat.clients.aio import AioKafka
+from tests.compat.clients.aio_groups import AioGroups
 from tests.compat.clients.confluent import ConfluentKafka
+from tests.compat.clients.confluent_groups import ConfluentGroups
+from tests.compat.clients.group_port import GroupClient
 from tests.compat.clients.kafka_python import KafkaPython
+from tests.compat.clients.kafka_python_groups import KafkaPythonGroups
 from tests.compat.clients.port import Client
 from tests.compat.clients.program import franz_go, java, kafkajs
 
@@ -24,6 +28,13 @@ PROGRAMS: dict[str, Callable[[str], Client]] = {
 }
 CLIENTS = LIBRARIES | PROGRAMS
 NAMES = [*LIBRARIES, *(pytest.param(name, marks=pytest.mark.compat) for name in PROGRAMS)]
+
+GROUPS: dict[str, Callable[..., GroupClient]] = {
+    "confluent-kafka": ConfluentGroups,
+    "kafka-python": KafkaPythonGroups,
+    "aiokafka": AioGroups,
+}
+"""The consumer groups of a client, made from the client."""
 
 
 class Clients:
