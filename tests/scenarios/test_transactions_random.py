@@ -326,9 +326,10 @@ class Simulation:
             world.fire_due()
             self.job()
         elif kind < 0.967:
-            world.crash(kept=rng.randint(world.committed, len(world.log)))
+            kept = rng.randint(world.committed, len(world.log))
+            world.crash(kept, is_same_process=rng.random() < 0.5)
         elif kind < 0.99:
-            world.leaders[rng.choice(PLACES)] = rng.choice([1, 2, 1, 2, NO_LEADER])
+            self.move_leader(rng.choice(PLACES))
         else:
             self.start_client(rng.choice(IDS))
 
@@ -372,6 +373,14 @@ class Simulation:
                     world.answers.append(message.failed(Error.NETWORK_EXCEPTION, world.wall_ms))
                 return
             world.answers.append(world.deliver(broker, self.fault))
+
+    def move_leader(self, place: TopicPartition) -> None:
+        """What a broker was sent it carries out before it can lead again: a marker that waits
+        there for longer could end a later transaction of an older client."""
+        for broker, queue in self.world.network.items():
+            while queue:
+                self.world.answers.append(self.world.deliver(broker, self.fault))
+        self.world.leaders[place] = self.rng.choice([1, 2, 1, 2, NO_LEADER])
 
     def fault(self) -> Error:
         if self.rng.random() < 0.9:
@@ -541,7 +550,7 @@ def test_transactions_hold_their_promises_in_random_interleavings() -> None:
     ]
     if len(simulations) > 1:
         # A simulation in which nothing happens proves nothing.
-        assert min(outcomes.count(each) for each in ("committed", "aborted", "unknown")) > RUNS
+        assert min(outcomes.count(each) for each in ("committed", "aborted", "unknown")) > RUNS // 4
 
 
 @pytest.mark.long

@@ -168,7 +168,7 @@ class World:
             self.log += TransactionCodec().encode(durable, self.wall_ms)
         for fact in decision.facts:
             self.machine.apply(fact.fact if isinstance(fact, Volatile) else fact)
-        self.decided += [fact for fact in durable if _decides(fact)]
+        self.decided += decisions(durable)
         for timer in decision.timers:
             self.timers.pop(timer.key, None)
             if timer.at is not None:
@@ -209,15 +209,15 @@ class World:
         codec = TransactionCodec()
         self.decided = []
         for batch in self.log:
-            for fact in codec.decode(read_header(batch), decode_batch(batch)):
+            facts = list(codec.decode(read_header(batch), decode_batch(batch)))
+            for fact in facts:
                 self.machine.apply(fact)
-                if _decides(fact):
-                    assert isinstance(fact, TransactionMoved)
-                    self.decided.append(fact)
+            self.decided += decisions(facts)
         self.run(Loaded(self.wall_ms), NO_TOKEN)
 
-    def crash(self, kept: int) -> None:
-        """Of what is not committed the first `kept` batches survive."""
+    def crash(self, kept: int, *, is_same_process: bool = False) -> None:
+        """Of what is not committed the first `kept` batches survive. The same process loads a
+        partition anew when its log has failed, and then leads it in the same epoch."""
         assert self.committed <= kept <= len(self.log)
         del self.log[kept:]
         self.committed = kept
@@ -225,7 +225,10 @@ class World:
         self.timers.clear()
         for token in list(self.waiting):
             self.answer(token, ApiError(Error.NOT_COORDINATOR))
-        self.coordinator_epoch += 1
+        if is_same_process:
+            self.now_ms += 1
+        else:
+            self.coordinator_epoch += 1
         self.load()
 
     def fire_due(self) -> None:
@@ -264,5 +267,9 @@ class World:
             self.outcomes.pop(token, None)
 
 
-def _decides(fact: object) -> bool:
-    return isinstance(fact, TransactionMoved) and fact.after.state in PREPARED
+def decisions(facts: Iterable[object]) -> list[TransactionMoved]:
+    return [
+        fact
+        for fact in facts
+        if isinstance(fact, TransactionMoved) and fact.after.state in PREPARED
+    ]

@@ -69,6 +69,13 @@ class TransactionalIdExpired(NamedTuple):
     transactional_id: str
 
 
+class RoundsBegun(NamedTuple):
+    """Volatile: the coordinator is loaded, and rounds of markers count on from here. Its
+    predecessor in the same process may still be given answers: they must fit to no round."""
+
+    round: int
+
+
 class MarkersSent(NamedTuple):
     """Volatile: markers for these partitions are on their way. In a new round the answers to
     earlier ones no longer count."""

@@ -8,7 +8,7 @@ undecided for others only while its markers are on their way.
 
 from __future__ import annotations
 
-from moldau.engine.machine import NOTHING, Decision, Token
+from moldau.engine.machine import NOTHING, Decision, Token, Volatile
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis, TopicPartition
 from moldau.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
@@ -36,6 +36,7 @@ from moldau.transactions.facts import (
     MarkersAnswered,
     MarkersRefused,
     MarkersSent,
+    RoundsBegun,
     Transaction,
     TransactionalIdExpired,
     TransactionMoved,
@@ -43,6 +44,9 @@ from moldau.transactions.facts import (
 from moldau.transactions.markers import Awaited, LeaderOf, Markers, Steps
 from moldau.transactions.settings import TransactionSettings
 from moldau.transactions.states import PREPARED, State
+
+ROUNDS_PER_MS = 1_000
+"""More than a coordinator can begin: its rounds stay behind those of the next one."""
 
 
 class TransactionMachine:
@@ -83,6 +87,11 @@ class TransactionMachine:
                 awaited = self.awaited[name]
                 round = self.rounds if fact.is_new_round else awaited.round
                 self.awaited[name] = awaited.sent(fact, round)
+            case RoundsBegun(round):
+                self.rounds = round
+                for name, awaited in self.awaited.items():
+                    self.rounds += 1
+                    self.awaited[name] = awaited._replace(round=self.rounds)
             case MarkersAnswered(name):
                 self.awaited[name] = self.awaited[name].answered(fact)
             case MarkersRefused(name):
@@ -113,10 +122,7 @@ class TransactionMachine:
             case ResendMarkers(wall_ms):
                 return chores.resend_markers(self, wall_ms, token, now_ms)
             case Loaded(wall_ms):
-                steps = self.steps(wall_ms, now_ms)
-                for name, awaited in self.awaited.items():
-                    self.markers.retry_later(name, awaited.round, steps)
-                return steps.decision(token, len(self.awaited))
+                return self._loaded(wall_ms, token, now_ms)
             case _:
                 raise AssertionError(f"unknown command {command!r}")
 
@@ -223,6 +229,15 @@ class TransactionMachine:
         self.markers.send(after, awaited, steps)
 
     # Markers
+
+    def _loaded(self, wall_ms: Millis, token: Token, now_ms: Millis) -> Decision:
+        """Each transaction gets a decision of its own, so that what one of them may have to write
+        holds up no other."""
+        steps = Steps(wall_ms, now_ms, now_ms * ROUNDS_PER_MS)
+        steps.facts.append(Volatile(RoundsBegun(steps.round)))
+        for name in self.awaited:
+            self.markers.retry_later(name, steps.begin_round(), steps)
+        return steps.decision(token, len(self.awaited))
 
     def _markers_written(self, command: MarkersWritten, token: Token, now_ms: Millis) -> Decision:
         awaited = self._awaited_in(command.transactional_id, command.round)

@@ -90,8 +90,7 @@ def test_a_marker_that_failed_is_sent_again_after_a_pause_and_the_others_are_not
     error: Error,
 ) -> None:
     on = open_in(A0, A1, B0)
-    to_1, _ = run(on, COMMIT).sends
-    message = to_1.message
+    message = sent(run(on, COMMIT))[1]
     decision = run(on, message.answer({A0: error, B0: Error.NONE}, WALL))
     (timer,) = decision.timers
     assert timer.at == NOW + RETRY_MS
@@ -233,7 +232,7 @@ def test_a_loaded_coordinator_sends_the_markers_of_what_was_decided(state: State
     loaded = run(on, Loaded(WALL))
     assert outcome(loaded) == 1
     # Each by itself: what one of them may have to write must not hold up the others.
-    assert not loaded.facts
+    assert not moved(loaded)
     (timer,) = loaded.timers
     assert timer.at == NOW
     decision = run(on, timer.command)
@@ -248,6 +247,17 @@ def test_a_loaded_coordinator_sends_the_markers_of_what_was_decided(state: State
     assert on.transactions["open"].state is State.ONGOING
 
 
+def test_answers_to_a_coordinator_that_was_loaded_anew_are_ignored() -> None:
+    before = open_in(A0)
+    run(before, Loaded(WALL))
+    (send,) = run(before, COMMIT).sends
+    on = machine(*before.transactions.values())
+    (timer,) = run(on, Loaded(WALL), NOW + 1).timers
+    (again,) = run(on, timer.command).sends
+    assert not run(on, all_written(send)).facts
+    assert states(run(on, all_written(again))) == [State.COMPLETE_COMMIT]
+
+
 def test_a_timer_of_a_transaction_that_is_over_does_nothing() -> None:
     on = open_in(A0)
     (send,) = run(on, COMMIT).sends
@@ -258,8 +268,7 @@ def test_a_timer_of_a_transaction_that_is_over_does_nothing() -> None:
 
 def test_an_answer_about_partitions_nobody_asked_for_changes_nothing() -> None:
     on = open_in(A0)
-    (send,) = run(on, COMMIT).sends
-    round = send.message.round
-    answer = MarkersWritten("tid", round, EPOCH, {B0: Error.NONE}, WALL)
+    message = sent(run(on, COMMIT))[1]
+    answer = MarkersWritten("tid", message.round, EPOCH, {B0: Error.NONE}, WALL)
     assert not run(on, answer).facts
     assert waits_for(on) == {A0}
