@@ -66,9 +66,11 @@ class Control:
                     raise TimeoutError(f"{topic}-{partition} was not ready in time")
                 time.sleep(RETRY_SECONDS)
 
-    def end_offset(self, topic: str, partition: int) -> int | None:
-        """The log end offset, None while the broker does not know the partition."""
-        asked = requests.list_offsets(topic, partition, requests.LATEST)
+    def end_offset(
+        self, topic: str, partition: int, isolation: int = requests.READ_UNCOMMITTED
+    ) -> int | None:
+        """Where that reader's log ends, None while the broker does not know the partition."""
+        asked = requests.list_offsets(topic, partition, requests.LATEST, isolation)
         cursor = Cursor(self.ask(asked), 12)
         cursor.skip_string()
         _count, _index, error, _timestamp, offset = cursor.take(">iihqq")

@@ -14,6 +14,7 @@ from crc32c import crc32c
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, CREATE_TOPICS = 0, 1, 2, 3, 19
 CORRELATION_ID = 7
 LATEST, EARLIEST = -1, -2
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 HEADER = struct.Struct(">hhih")
 NO_TAGS = b"\x00"
 PRODUCE_VERSION, FETCH_VERSION = 12, 12
@@ -117,7 +118,9 @@ def create_topic(topic: str, partitions: int) -> bytes:
     return framed(CREATE_TOPICS, 4, body, flexible=False)
 
 
-def list_offsets(topic: str, partition: int, timestamp: int) -> bytes:
+def list_offsets(
+    topic: str, partition: int, timestamp: int, isolation: int = READ_UNCOMMITTED
+) -> bytes:
     row = struct.pack(">iiq", partition, -1, timestamp)
     rows = struct.pack(">i", 1) + string(topic) + struct.pack(">i", 1) + row
-    return framed(LIST_OFFSETS, 4, struct.pack(">ib", -1, 0) + rows, flexible=False)
+    return framed(LIST_OFFSETS, 4, struct.pack(">ib", -1, isolation) + rows, flexible=False)

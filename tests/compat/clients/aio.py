@@ -14,6 +14,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 
 from tests.compat.clients.port import (
+    READ_UNCOMMITTED,
     REQUEST_BYTES_MAX,
     SECONDS_MAX,
     Partition,
@@ -67,16 +68,21 @@ class AioKafka:
             acknowledged = await asyncio.gather(*sent)
             return [-1 if acks == "0" else row.offset for row in acknowledged]
 
-    def consume(self, topic: str, counts: Mapping[int, int]) -> list[Received]:
-        return run(self._consume(topic, counts))
+    def consume(
+        self, topic: str, counts: Mapping[int, int], *, isolation: str = READ_UNCOMMITTED
+    ) -> list[Received]:
+        return run(self._consume(topic, counts, isolation))
 
-    async def _consume(self, topic: str, counts: Mapping[int, int]) -> list[Received]:
+    async def _consume(
+        self, topic: str, counts: Mapping[int, int], isolation: str
+    ) -> list[Received]:
         missing = sum(counts.values())
         received: list[Received] = []
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self.bootstrap,
             group_id=None,
             auto_offset_reset="none",
+            isolation_level=isolation,
             max_partition_fetch_bytes=REQUEST_BYTES_MAX,
         )
         async with consumer:

@@ -8,13 +8,17 @@ import pytest
 
 from tests.compat.clients.aio import AioKafka
 from tests.compat.clients.aio_groups import AioGroups
+from tests.compat.clients.aio_transactions import AioTransactions
 from tests.compat.clients.confluent import ConfluentKafka
 from tests.compat.clients.confluent_groups import ConfluentGroups
+from tests.compat.clients.confluent_transactions import ConfluentTransactions
 from tests.compat.clients.group_port import GroupClient
 from tests.compat.clients.kafka_python import KafkaPython
 from tests.compat.clients.kafka_python_groups import KafkaPythonGroups
+from tests.compat.clients.kafka_python_transactions import KafkaPythonTransactions
 from tests.compat.clients.port import Client
 from tests.compat.clients.program import franz_go, java, kafkajs
+from tests.compat.clients.transaction_port import TransactionClient
 
 LIBRARIES: dict[str, Callable[[str], Client]] = {
     "confluent-kafka": ConfluentKafka,
@@ -35,6 +39,16 @@ GROUPS: dict[str, Callable[..., GroupClient]] = {
     "aiokafka": AioGroups,
 }
 """The consumer groups of a client, made from the client."""
+TRANSACTIONS: dict[str, Callable[..., TransactionClient]] = {
+    "confluent-kafka": ConfluentTransactions,
+    "kafka-python": KafkaPythonTransactions,
+    "aiokafka": AioTransactions,
+}
+"""The transactions of a client, made from the client."""
+TRANSACTIONAL_NAMES = [
+    name if name in LIBRARIES else pytest.param(name, marks=pytest.mark.compat)
+    for name in TRANSACTIONS
+]
 
 
 class Clients:

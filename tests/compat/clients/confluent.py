@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.compat.clients.port import (
+    READ_UNCOMMITTED,
     REQUEST_BYTES_MAX,
     SECONDS_MAX,
     Partition,
@@ -79,7 +80,9 @@ class ConfluentKafka:
             raise Refused(errors[0].code(), errors[0].str())
         return offsets
 
-    def consume(self, topic: str, counts: Mapping[int, int]) -> list[Received]:
+    def consume(
+        self, topic: str, counts: Mapping[int, int], *, isolation: str = READ_UNCOMMITTED
+    ) -> list[Received]:
         consumer = confluent_kafka.Consumer(
             {
                 **self.common,
@@ -87,6 +90,7 @@ class ConfluentKafka:
                 "group.id": "not-joined",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "error",
+                "isolation.level": isolation,
                 "fetch.message.max.bytes": REQUEST_BYTES_MAX,
             }
         )

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from tests.compat.clients.port import (
+    READ_UNCOMMITTED,
     REQUEST_BYTES_MAX,
     SECONDS_MAX,
     Partition,
@@ -65,12 +66,15 @@ class KafkaPython:
             producer.flush(timeout=SECONDS_MAX)
             return [future.get(timeout=SECONDS_MAX).offset for future in futures]
 
-    def consume(self, topic: str, counts: Mapping[int, int]) -> list[Received]:
+    def consume(
+        self, topic: str, counts: Mapping[int, int], *, isolation: str = READ_UNCOMMITTED
+    ) -> list[Received]:
         consumer = KafkaConsumer(
             bootstrap_servers=self.bootstrap,
             group_id=None,
             enable_auto_commit=False,
             auto_offset_reset="none",
+            isolation_level=isolation,
             max_partition_fetch_bytes=REQUEST_BYTES_MAX,
             max_poll_records=5000,
         )

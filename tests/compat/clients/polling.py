@@ -41,12 +41,14 @@ class PollingMember:
             queue.SimpleQueue()
         )
         self.stopping = threading.Event()
+        self.has_stopped = False
         self.failure: BaseException | None = None
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def changed(self, kind: str, places: Iterable[Place]) -> None:
-        self.seen_changes.append(Change(time.time_ns() // 1000, kind, frozenset(places)))
+        if not self.has_stopped:
+            self.seen_changes.append(Change(time.time_ns() // 1000, kind, frozenset(places)))
 
     def run(self) -> None:
         try:

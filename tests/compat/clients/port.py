@@ -14,6 +14,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 REQUEST_BYTES_MAX = 4 * 1024 * 1024
 """Every client may send and fetch this much at once, so that a 1 MB record passes."""
 SECONDS_MAX = 90
+READ_UNCOMMITTED, READ_COMMITTED = "read_uncommitted", "read_committed"
 
 Header = tuple[str, bytes | None]
 
@@ -60,7 +61,9 @@ class Client(Protocol):
     ) -> list[int]:
         """Offsets in the order of `records`; idempotent when acks is "all", -1s when it is "0"."""
 
-    def consume(self, topic: str, counts: Mapping[int, int]) -> list[Received]:
+    def consume(
+        self, topic: str, counts: Mapping[int, int], *, isolation: str = READ_UNCOMMITTED
+    ) -> list[Received]:
         """By assignment from the beginning: as many records of each partition as `counts` says."""
 
     def create_topic(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> None: ...

@@ -15,7 +15,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.compat.clients.port import SECONDS_MAX, Partition, Received, Record, Refused
+from tests.compat.clients.port import (
+    READ_UNCOMMITTED,
+    SECONDS_MAX,
+    Partition,
+    Received,
+    Record,
+    Refused,
+)
 from tests.support import apache_kafka
 
 SOURCES = Path(__file__).parent
@@ -60,8 +67,11 @@ class ProgramClient:
         offsets: list[int] = self.ask("produce", topic=topic, records=rows, codec=codec, acks=acks)
         return offsets
 
-    def consume(self, topic: str, counts: Mapping[int, int]) -> list[Received]:
-        rows = self.ask("consume", topic=topic, counts={str(p): n for p, n in counts.items()})
+    def consume(
+        self, topic: str, counts: Mapping[int, int], *, isolation: str = READ_UNCOMMITTED
+    ) -> list[Received]:
+        wanted = {str(partition): count for partition, count in counts.items()}
+        rows = self.ask("consume", topic=topic, counts=wanted, isolation=isolation)
         return [received_from(row) for row in rows]
 
     def create_topic(self, topic: str, *, partitions: int, configs: Mapping[str, str]) -> None:
