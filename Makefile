@@ -18,6 +18,7 @@ $(BIN)/python:
 
 $(CORE): pyproject.toml setup.py $(KERNELS) $(KERNELS:.pxd=.py) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m compileall -q src/moldau
 	@touch $@
 
 $(DEV): $(CORE) pyproject.toml

@@ -21,6 +21,7 @@ from moldau.broker.broker import Broker, StartFault
 from moldau.broker.log_setup import set_up_logging
 from moldau.config.broker import BrokerConfig
 from moldau.net.connection import Connection
+from moldau.records import kernel
 
 log = logging.getLogger("kafka.server.KafkaServer")
 signal_log = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
@@ -38,6 +39,11 @@ def run_broker(
     set_up_logging()
     for remark in remarks:
         log.warning("%s", remark)
+    if not kernel.COMPILED:
+        log.warning(
+            "running uncompiled: every record is checked by plain Python, which is much slower. "
+            "Install a C compiler and install Moldau again"
+        )
     _allow_many_files()
     with asyncio.Runner() as runner:
         return runner.run(_Process(config, on_started).run())
