@@ -1,7 +1,6 @@
-"""InitProducerId for idempotent producers: a producer id that nobody had before, in epoch 0.
+"""InitProducerId: for idempotent producers an id that nobody had before, in epoch 0.
 
-Transactional ids need a coordinator, and there is none: a request that carries one is refused
-with an error that clients do not retry.
+A request that carries a transactional id is the business of the transaction coordinator.
 """
 
 from __future__ import annotations
@@ -49,9 +48,14 @@ async def init_producer_id(
 ) -> InitProducerIdResponse:
     has_id = request.producer_id != NO_PRODUCER_ID
     has_epoch = request.producer_epoch != NO_PRODUCER_EPOCH
-    if has_id != has_epoch or request.transactional_id is not None:
+    if has_id != has_epoch:
         return InitProducerIdResponse(
             error_code=Error.INVALID_REQUEST, producer_epoch=NO_PRODUCER_EPOCH
         )
+    if request.transactional_id is not None:
+        # Here, because most brokers start for producers that have no transactions.
+        from moldau.handlers.transactions import init_transactional_producer
+
+        return await init_transactional_producer(request, ctx, on)
     producer_id = await on.producer_ids.next()
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=FIRST_EPOCH)

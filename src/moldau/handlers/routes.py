@@ -69,6 +69,11 @@ ROUTES: dict[int, Route] = {
         Route(21, "offsets:delete_records", 0, 2),
         Route(22, "producer_ids:init_producer_id", 0, 5),
         Route(23, "offsets:offset_for_leader_epoch", 2, 4),
+        Route(24, "transactions:add_partitions_to_txn", 0, 5),
+        Route(25, "transactions:add_offsets_to_txn", 0, 4),
+        Route(26, "transactions:end_txn", 0, 5),
+        Route(27, "coordinators:write_txn_markers", 1, 2),
+        Route(28, "transactions:txn_offset_commit", 0, 5),
         Route(32, "configs:describe_configs", 1, 4),
         Route(33, "configs:alter_configs", 0, 2),
         Route(35, "log_dirs:describe_log_dirs", 1, 5),
@@ -77,6 +82,9 @@ ROUTES: dict[int, Route] = {
         Route(44, "configs:incremental_alter_configs", 0, 1),
         Route(47, "group_offsets:offset_delete", 0, 0),
         Route(60, "metadata:describe_cluster", 0, 2),
+        Route(61, "transaction_admin:describe_producers", 0, 0),
+        Route(65, "transaction_admin:describe_transactions", 0, 0),
+        Route(66, "transaction_admin:list_transactions", 0, 2),
         Route(75, "topic_partitions:describe_topic_partitions", 0, 0),
     )
 }

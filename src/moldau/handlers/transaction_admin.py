@@ -1,0 +1,151 @@
+"""DescribeTransactions, ListTransactions and DescribeProducers: looking for what hangs.
+
+The coordinator knows transactions, the leader of a partition knows the producers that wrote to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from moldau.handlers.transaction_outcomes import ask, told
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import topic_name_fault
+from moldau.transactions.commands import DescribeTransaction, ListTransactions
+from moldau.transactions.facts import Transaction
+from moldau.transactions.patterns import Pattern, PatternError
+from moldau.transactions.states import STATES_BY_LABEL
+from moldau.wire.messages.transaction_admin import (
+    DescribedTransaction,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    ListedTransaction,
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicData,
+    TopicRequest,
+    TopicResponse,
+)
+
+if TYPE_CHECKING:
+    from moldau.handlers.context import RequestContext
+    from moldau.handlers.services import Services
+    from moldau.storage.producer_state import ProducerEntry
+
+
+async def describe_transactions(
+    request: DescribeTransactionsRequest, ctx: RequestContext, on: Services
+) -> DescribeTransactionsResponse:
+    rows = [await _described(name, ctx, on) for name in dict.fromkeys(request.transactional_ids)]
+    return DescribeTransactionsResponse(transaction_states=rows)
+
+
+async def _described(
+    transactional_id: str, ctx: RequestContext, on: Services
+) -> DescribedTransaction:
+    try:
+        command = DescribeTransaction(transactional_id)
+        transaction = cast("Transaction", await ask(transactional_id, command, on))
+    except ApiError as refusal:
+        error = told(refusal, ctx.api_version)
+        return DescribedTransaction(error_code=error, transactional_id=transactional_id)
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(transaction.partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    return DescribedTransaction(
+        transactional_id=transactional_id,
+        transaction_state=transaction.state.label,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=[TopicData(topic=topic, partitions=ids) for topic, ids in by_topic.items()],
+    )
+
+
+async def list_transactions(
+    request: ListTransactionsRequest, ctx: RequestContext, on: Services
+) -> ListTransactionsResponse:
+    unknown = [name for name in request.state_filters if name not in STATES_BY_LABEL]
+    if on.transactions.is_loading:
+        return ListTransactionsResponse(error_code=Error.COORDINATOR_LOAD_IN_PROGRESS)
+    try:
+        command = _filters(request, on)
+    except PatternError:
+        return ListTransactionsResponse(error_code=Error.INVALID_REGULAR_EXPRESSION)
+    rows: list[ListedTransaction] = []
+    # All partitions are asked before the first answer is awaited.
+    asked = [
+        on.transactions.submit_to(partition, command) for partition in on.transactions.partitions()
+    ]
+    for future in asked:
+        try:
+            transactions = cast("list[Transaction]", await future)
+        except ApiError:
+            # The partition has gone elsewhere, and is listed there.
+            continue
+        rows += [
+            ListedTransaction(
+                transactional_id=each.transactional_id,
+                producer_id=each.producer_id,
+                transaction_state=each.state.label,
+            )
+            for each in transactions
+        ]
+    return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=rows)
+
+
+def _filters(request: ListTransactionsRequest, on: Services) -> ListTransactions:
+    states = [STATES_BY_LABEL[name] for name in request.state_filters if name in STATES_BY_LABEL]
+    pattern = request.transactional_id_pattern
+    return ListTransactions(
+        on.clock.wall_ms(),
+        frozenset(states) if request.state_filters else None,
+        frozenset(request.producer_id_filters),
+        request.duration_filter,
+        Pattern(pattern) if pattern else None,
+    )
+
+
+async def describe_producers(
+    request: DescribeProducersRequest, ctx: RequestContext, on: Services
+) -> DescribeProducersResponse:
+    topics = [
+        TopicResponse(
+            name=topic.name,
+            partitions=[_producers(topic, index, on) for index in topic.partition_indexes],
+        )
+        for topic in request.topics
+    ]
+    return DescribeProducersResponse(topics=topics)
+
+
+def _producers(topic: TopicRequest, partition: int, on: Services) -> PartitionResponse:
+    try:
+        fault = topic_name_fault(topic.name)
+        if fault is not None:
+            raise ApiError(Error.INVALID_TOPIC_EXCEPTION, fault)
+        replica = on.replicas.find(topic.name, partition)
+        replica.partition.check_leader()
+    except ApiError as refusal:
+        return PartitionResponse(
+            partition_index=partition,
+            error_code=refusal.error,
+            error_message=refusal.message or refusal.error.sentence,
+        )
+    active = [_producer(entry) for entry in replica.log.producers.entries]
+    return PartitionResponse(partition_index=partition, active_producers=active)
+
+
+def _producer(entry: ProducerEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.txn_first_offset,
+    )

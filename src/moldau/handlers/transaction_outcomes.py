@@ -1,0 +1,64 @@
+"""Asking the transaction coordinator, and telling its refusals as clients know them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.model.errors import ApiError, Error
+from moldau.transactions.commands import ProducerIdNeeded
+
+if TYPE_CHECKING:
+    from moldau.handlers.services import Services
+
+FENCED_SINCE: Final = 2
+"""The version of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn from which clients know
+PRODUCER_FENCED."""
+
+_TOLD_AS: Final = {
+    Error.UNKNOWN_TOPIC_OR_PARTITION: Error.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_ENOUGH_REPLICAS: Error.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Error.COORDINATOR_NOT_AVAILABLE,
+    Error.REQUEST_TIMED_OUT: Error.COORDINATOR_NOT_AVAILABLE,
+    Error.NOT_LEADER_OR_FOLLOWER: Error.NOT_COORDINATOR,
+    Error.KAFKA_STORAGE_ERROR: Error.NOT_COORDINATOR,
+    Error.MESSAGE_TOO_LARGE: Error.UNKNOWN_SERVER_ERROR,
+    Error.RECORD_LIST_TOO_LARGE: Error.UNKNOWN_SERVER_ERROR,
+}
+"""Producers know nothing of the coordinator's own log."""
+
+
+async def ask(transactional_id: str, command: Any, on: Services) -> Any:
+    """The coordinator's answer, when it is durable; a producer id is fetched if one is needed."""
+    if not transactional_id:
+        raise ApiError(Error.INVALID_REQUEST, "the transactional id is empty")
+    outcome = await _stored(on.transactions.submit(transactional_id, command), on)
+    if isinstance(outcome, ProducerIdNeeded):
+        again = command._replace(new_producer_id=await on.producer_ids.next())
+        outcome = await _stored(on.transactions.submit(transactional_id, again), on)
+    return outcome
+
+
+def told(refusal: ApiError, version: int, fenced_since: int = FENCED_SINCE) -> Error:
+    """As a client of this version of the request understands it."""
+    error = _TOLD_AS.get(refusal.error, refusal.error)
+    if error is Error.PRODUCER_FENCED and version < fenced_since:
+        return Error.INVALID_PRODUCER_EPOCH
+    return error
+
+
+async def _stored(future: asyncio.Future[object], on: Services) -> object:
+    """The coordinator answers at once, but its log may wait for replicas: not for ever."""
+    if future.done():
+        return future.result()
+    wait = on.timers.after(on.config.request_timeout_ms, lambda: _give_up(future))
+    try:
+        return await future
+    finally:
+        wait.cancel()
+
+
+def _give_up(future: asyncio.Future[object]) -> None:
+    if not future.done():
+        text = "the replicas of the transaction log have not stored it in time"
+        future.set_exception(ApiError(Error.REQUEST_TIMED_OUT, text))
