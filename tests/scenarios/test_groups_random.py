@@ -25,6 +25,7 @@ from tests.support.group_coordinator import GROUP, Coordinator, subscription
 WORLDS = 250
 STEPS = 200
 PARTITIONS = 6
+TOPIC_ID = b"t" * 16
 RANGE = Protocol("range", subscription("orders"))
 STICKY = Protocol("sticky", subscription("orders"))
 PROTOCOLS = ((RANGE,), (RANGE, STICKY), (STICKY, RANGE))
@@ -168,7 +169,7 @@ class World:
             offset = self.committed.get(partition, (0, 0))[0] + self.draw.randrange(3)
             place = TopicPartition("orders", partition)
             answer = self.coordinator.commit(
-                offset, client.member_id, client.generation, place=place
+                offset, client.member_id, client.generation, place=place, topic_id=TOPIC_ID
             )
             if not isinstance(answer, ApiError):
                 self.commits += 1

@@ -10,13 +10,13 @@ from collections.abc import Hashable
 from typing import Any
 
 from moldau.engine.machine import NO_TOKEN, Decision, Timer, Token, Volatile
-from moldau.groups import commands, facts
+from moldau.groups import commands
 from moldau.groups.codec import GroupCodec
 from moldau.groups.facts import Protocol
 from moldau.groups.machine import GroupMachine
 from moldau.groups.settings import GroupSettings
 from moldau.model.errors import ApiError, Error
-from moldau.model.names import TopicPartition
+from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.records.batch import read_header
 from moldau.records.codec import decode_batch
 from moldau.wire.messages.consumer_protocol import ConsumerProtocolSubscription
@@ -144,7 +144,8 @@ class Coordinator:
 
     def commit(self, offset: int, member_id: str = "", generation: int = -1, **options: Any) -> Any:
         place = options.pop("place", TopicPartition("orders", 0))
-        row = commands.OffsetRow(place, offset, metadata=options.pop("metadata", ""))
+        topic_id = options.pop("topic_id", NO_TOPIC_ID)
+        row = commands.OffsetRow(place, offset, 0, options.pop("metadata", ""), topic_id)
         options = {"group_id": GROUP, "wall_ms": self.wall_ms, **options}
         return self.ask(
             commands.CommitOffsets(
@@ -181,13 +182,3 @@ def subscription(*topics: str) -> bytes:
 def error_of(outcome: Any) -> Error:
     """Of a refusal, or of a result that carries its error."""
     return outcome.error if outcome is not None else Error.NONE
-
-
-DURABLE_KINDS = (
-    facts.GroupStored,
-    facts.GroupDeleted,
-    facts.OffsetsCommitted,
-    facts.TransactionalOffsetsCommitted,
-    facts.TransactionEnded,
-    facts.OffsetsRemoved,
-)

@@ -44,7 +44,7 @@ def test_a_member_commits_and_finds_what_it_committed() -> None:
     (member_id,) = coordinator.stable()
     (row,) = coordinator.commit(42, member_id, 1, metadata="why")
     assert (row.place, row.error) == (PLACE, Error.NONE)
-    assert coordinator.committed() == FetchedOffset(0, 42, -1, "why")
+    assert coordinator.committed() == FetchedOffset(0, 42, 0, "why")
 
 
 def test_a_consumer_without_a_group_protocol_makes_a_group_by_committing() -> None:
