@@ -26,11 +26,19 @@ def log_line(fact: object, node_id: int, partition: int) -> LogLine | None:
     """None for facts that nobody needs to be told."""
     if isinstance(fact, facts.GroupDeleted):
         text = f"Group {fact.group_id} transitioned to Dead in generation {fact.generation}"
-        return LogLine(INFO, STORE_LOGGER, f"[GroupMetadataManager brokerId={node_id}] {text}")
+        prefix = f"[GroupMetadataManager brokerId={node_id}]"
+        return LogLine(INFO, STORE_LOGGER, f"{prefix} {_on_one_line(text)}")
     said = _said(fact, f"(__consumer_offsets-{partition})")
     if said is None:
         return None
-    return LogLine(INFO, COORDINATOR_LOGGER, f"[GroupCoordinator {node_id}]: {said}")
+    return LogLine(INFO, COORDINATOR_LOGGER, f"[GroupCoordinator {node_id}]: {_on_one_line(said)}")
+
+
+def _on_one_line(text: str) -> str:
+    """Names and reasons are what clients sent: none of them may forge a line of its own."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
 
 
 def _said(fact: object, place: str) -> str | None:

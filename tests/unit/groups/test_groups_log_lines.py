@@ -69,3 +69,10 @@ def test_who_was_left_out_of_a_rebalance_is_named_and_so_is_a_new_leader() -> No
 def test_everyday_facts_are_not_told() -> None:
     assert log_line(facts.OffsetsCommitted(GROUP, ()), 3, 49) is None
     assert log_line(facts.MemberSynced(GROUP, "c-1"), 3, 49) is None
+
+
+def test_a_client_cannot_forge_a_line() -> None:
+    left = facts.MemberRemoved(GROUP, "c-1", facts.Removal.LEFT, "bye\n[2026-01-01] INFO forged")
+    line = log_line(left, 3, 49)
+    assert line is not None
+    assert line.text.endswith("client reason: bye\\n[2026-01-01] INFO forged")
