@@ -18,6 +18,7 @@ from tests.compat.clients.kafka_python_groups import KafkaPythonGroups
 from tests.compat.clients.kafka_python_transactions import KafkaPythonTransactions
 from tests.compat.clients.port import Client
 from tests.compat.clients.program import franz_go, java, kafkajs
+from tests.compat.clients.program_groups import ProgramGroups, ProgramTransactions
 from tests.compat.clients.transaction_port import TransactionClient
 
 LIBRARIES: dict[str, Callable[[str], Client]] = {
@@ -37,12 +38,15 @@ GROUPS: dict[str, Callable[..., GroupClient]] = {
     "confluent-kafka": ConfluentGroups,
     "kafka-python": KafkaPythonGroups,
     "aiokafka": AioGroups,
+    **dict.fromkeys(PROGRAMS, ProgramGroups),
 }
 """The consumer groups of a client, made from the client."""
 TRANSACTIONS: dict[str, Callable[..., TransactionClient]] = {
     "confluent-kafka": ConfluentTransactions,
     "kafka-python": KafkaPythonTransactions,
     "aiokafka": AioTransactions,
+    "franz-go": ProgramTransactions,
+    "java": ProgramTransactions,
 }
 """The transactions of a client, made from the client."""
 TRANSACTIONAL_NAMES = [

@@ -1,8 +1,9 @@
 """Clients in other languages: one small program each, asked in JSON lines over its stdin.
 
 A request is one line, `{"op": ..., ...}`; the answer is one line: `{"result": ...}`,
-`{"refused": error code, "message": ...}` or `{"failed": ...}`. Keys, values and header values
-travel as base64. Programs are built once into build/compat and started once per test session.
+`{"refused": error code, "message": ...}`, `{"fenced": name}` or `{"failed": ...}`. Keys, values
+and header values travel as base64. Programs are built once into build/compat and started once
+per test session.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.compat.clients.port import (
     Record,
     Refused,
 )
+from tests.compat.clients.transaction_port import Fenced
 from tests.support import apache_kafka
 
 SOURCES = Path(__file__).parent
@@ -57,6 +59,8 @@ class ProgramClient:
         answer = json.loads(line)
         if "refused" in answer:
             raise Refused(answer["refused"], answer["message"])
+        if "fenced" in answer:
+            raise Fenced(answer["fenced"])
         assert "failed" not in answer, f"{self.name} {op}: {answer['failed']}"
         return answer["result"]
 
@@ -168,6 +172,7 @@ def franz_go(bootstrap: str) -> ProgramClient:
 
 def java(bootstrap: str) -> ProgramClient:
     folder = fresh_copy("java")
-    build(["javac", "-cp", apache_kafka.classpath(), "-d", "classes", "Client.java"], folder)
+    sources = [path.name for path in folder.glob("*.java")]
+    build(["javac", "-cp", apache_kafka.classpath(), "-d", "classes", *sources], folder)
     command = apache_kafka.tool_command("Client", folder, folder / "classes")
     return ProgramClient("java", command, bootstrap)

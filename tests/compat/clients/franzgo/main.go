@@ -41,6 +41,25 @@ type question struct {
 	Total        int               `json:"total"`
 	BeforeOffset int64             `json:"before_offset"`
 	TimestampMs  int64             `json:"timestamp_ms"`
+	Isolation    string            `json:"isolation"`
+	Offset       int64             `json:"offset"`
+	Group        string            `json:"group"`
+
+	Member           string   `json:"member"`
+	Topics           []string `json:"topics"`
+	Pattern          *string  `json:"pattern"`
+	Assignor         string   `json:"assignor"`
+	Instance         *string  `json:"instance"`
+	Commits          bool     `json:"commits"`
+	Wait             bool     `json:"wait"`
+	SessionTimeoutMs int      `json:"session_timeout_ms"`
+	HeartbeatMs      int      `json:"heartbeat_ms"`
+	MetadataAgeMs    int      `json:"metadata_age_ms"`
+
+	Producer        string   `json:"producer"`
+	TransactionalID string   `json:"transactional_id"`
+	TimeoutMs       int      `json:"timeout_ms"`
+	Values          []string `json:"values"`
 }
 
 type program struct {
@@ -48,14 +67,25 @@ type program struct {
 	limit     time.Duration
 	client    *kgo.Client
 	admin     *kadm.Client
+	members   map[string]*member
+	producers map[string]*kgo.Client
 }
 
 func main() {
+	if os.Args[1] == "transform" {
+		transform(os.Args[2])
+		return
+	}
 	millis, err := strconv.Atoi(os.Args[2])
 	if err != nil {
 		panic(err)
 	}
-	p := &program{bootstrap: os.Args[1], limit: time.Duration(millis) * time.Millisecond}
+	p := &program{
+		bootstrap: os.Args[1],
+		limit:     time.Duration(millis) * time.Millisecond,
+		members:   make(map[string]*member),
+		producers: make(map[string]*kgo.Client),
+	}
 	p.client, err = kgo.NewClient(kgo.SeedBrokers(p.bootstrap))
 	if err != nil {
 		panic(err)
@@ -81,6 +111,8 @@ func (p *program) answer(asked *question) map[string]any {
 	result, err := p.perform(ctx, asked)
 	var refusal *kerr.Error
 	switch {
+	case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch):
+		return map[string]any{"fenced": err.Error()}
 	case errors.As(err, &refusal):
 		return map[string]any{"refused": refusal.Code, "message": err.Error()}
 	case err != nil:
@@ -132,6 +164,14 @@ func (p *program) perform(ctx context.Context, asked *question) (any, error) {
 	case "delete_topic":
 		_, err := p.admin.DeleteTopic(ctx, topic)
 		return nil, err
+	}
+	switch {
+	case asked.Producer != "":
+		return nil, p.transact(ctx, asked)
+	case asked.Member != "":
+		return p.follow(ctx, asked)
+	case asked.Group != "" || asked.Op == "groups":
+		return p.administer(ctx, asked)
 	}
 	return nil, fmt.Errorf("unknown op %q", asked.Op)
 }
@@ -188,10 +228,15 @@ func (p *program) consume(ctx context.Context, asked *question) (any, error) {
 		starts[int32(index)] = kgo.NewOffset().AtStart()
 		missing += count
 	}
+	isolation := kgo.ReadUncommitted()
+	if asked.Isolation == "read_committed" {
+		isolation = kgo.ReadCommitted()
+	}
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(p.bootstrap),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{asked.Topic: starts}),
 		kgo.FetchMaxPartitionBytes(requestBytesMax),
+		kgo.FetchIsolationLevel(isolation),
 	)
 	if err != nil {
 		return nil, err

@@ -36,6 +36,7 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.ProducerFencedException;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeader;
 import org.apache.kafka.common.protocol.Errors;
@@ -49,11 +50,15 @@ public final class Client {
     private final String bootstrap;
     private final long millisMax;
     private final Admin admin;
+    private final Groups groups;
+    private final Transactions transactions;
 
     private Client(String bootstrap, long millisMax) {
         this.bootstrap = bootstrap;
         this.millisMax = millisMax;
         this.admin = Admin.create(common());
+        this.groups = new Groups(common(), admin);
+        this.transactions = new Transactions(common());
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -66,6 +71,8 @@ public final class Client {
             out.flush();
         }
         client.admin.close();
+        // Members that a failed test left behind must not keep the program alive.
+        System.exit(0);
     }
 
     private Map<String, Object> answer(JsonNode asked) {
@@ -73,6 +80,9 @@ public final class Client {
             return Collections.singletonMap("result", perform(asked));
         } catch (Exception e) {
             Throwable cause = e instanceof ExecutionException ? e.getCause() : e;
+            if (cause instanceof ProducerFencedException) {
+                return Map.of("fenced", cause.getClass().getSimpleName());
+            }
             if (cause instanceof KafkaException) {
                 int code = Errors.forException(cause).code();
                 return Map.of("refused", code, "message", String.valueOf(cause.getMessage()));
@@ -89,7 +99,7 @@ public final class Client {
             case "produce":
                 return produce(topic, asked);
             case "consume":
-                return consume(topic, asked.get("counts"));
+                return consume(topic, asked);
             case "create_topic":
                 Optional<Integer> count = Optional.of(asked.get("partitions").asInt());
                 NewTopic created = new NewTopic(topic, count, Optional.empty());
@@ -125,7 +135,9 @@ public final class Client {
             case "delete_topic":
                 return admin.deleteTopics(List.of(topic)).all().get();
             default:
-                throw new IllegalArgumentException(asked.get("op").asText());
+                String op = asked.get("op").asText();
+                return asked.has("producer")
+                    ? transactions.perform(op, asked) : groups.perform(op, asked);
         }
     }
 
@@ -162,8 +174,10 @@ public final class Client {
             bytes(row.get(1)), bytes(row.get(2)), headers);
     }
 
-    private List<Object> consume(String topic, JsonNode counts) {
+    private List<Object> consume(String topic, JsonNode asked) {
+        JsonNode counts = asked.get("counts");
         Properties settings = common();
+        settings.put("isolation.level", asked.get("isolation").asText());
         settings.put("enable.auto.commit", false);
         settings.put("auto.offset.reset", "none");
         settings.put("max.partition.fetch.bytes", REQUEST_BYTES_MAX);

@@ -12,6 +12,7 @@ const socketFactory = require('kafkajs/src/network/socketFactory')
 const snappy = require('kafkajs-snappy')
 const lz4 = require('lz4-napi')
 const zstd = require('@bokuweb/zstd-wasm')
+const groups = require('./groups')
 
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024
 const BATCH_RECORDS_MAX = 2000
@@ -146,6 +147,7 @@ async function readPartition(cluster, topic, partition, start, count) {
 const topicConfigs = topic => ({ type: ConfigResourceTypes.TOPIC, name: topic })
 
 const operations = {
+  ...groups(bootstrap, admin),
   produce,
   consume,
   async create_topic({ topic, partitions, configs }) {
@@ -211,6 +213,8 @@ async function main() {
     process.stdout.write(JSON.stringify(await answer(JSON.parse(line))) + '\n')
   }
   await admin.disconnect()
+  // Members that a failed test left behind must not keep the program alive.
+  process.exit(0)
 }
 
 main()
