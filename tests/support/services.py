@@ -23,6 +23,7 @@ from moldau.handlers.context import RequestContext
 from moldau.handlers.producer_ids import ProducerIdSource
 from moldau.handlers.routes import ROUTES
 from moldau.handlers.services import Services
+from moldau.handlers.transactional_writes import TransactionalWrites
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint, PartitionImage, TopicImage
 from moldau.model.regions import FileRegion
@@ -117,6 +118,7 @@ class Node:
             groups=self.coordinators.groups,
             transactions=self.coordinators.transactions,
             markers=self.coordinators.markers,
+            transactional_writes=TransactionalWrites(),
             timers=self.timers,
             clock=self.clock,
             log_levels=Levels(),

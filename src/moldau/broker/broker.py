@@ -32,6 +32,7 @@ from moldau.handlers.produce_lane import PRODUCE, ProduceLane
 from moldau.handlers.producer_ids import ProducerIdSource
 from moldau.handlers.routes import ROUTES
 from moldau.handlers.services import Services
+from moldau.handlers.transactional_writes import TransactionalWrites
 from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
 from moldau.metadata.store import StoreError
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
@@ -180,6 +181,7 @@ class Broker:
             groups=coordinators.groups,
             transactions=coordinators.transactions,
             markers=coordinators.markers,
+            transactional_writes=TransactionalWrites(),
             timers=self._timers,
             clock=self._clock,
             log_levels=BrokerLoggers(),

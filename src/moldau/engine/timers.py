@@ -6,6 +6,7 @@ run on the loop, in the order of their times.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -43,6 +44,15 @@ class Timers:
         if self._wakeup is None or at_ms < self._wakeup_at_ms:
             self._sleep()
         return handle
+
+    async def pause(self, delay_ms: Millis) -> None:
+        """Wait this long."""
+        event = asyncio.Event()
+        handle = self.after(delay_ms, event.set)
+        try:
+            await event.wait()
+        finally:
+            handle.cancel()
 
     def close(self) -> None:
         if self._wakeup is not None:

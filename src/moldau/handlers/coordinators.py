@@ -1,7 +1,8 @@
-"""FindCoordinator: who keeps the state of a group or a transactional id.
+"""FindCoordinator: who keeps the state of a group or a transactional id; WriteTxnMarkers.
 
-Whoever leads the partition of the internal topic that the key hashes to. The topic is created when
-somebody first asks, so that a broker without groups and transactions carries nothing for them.
+That is whoever leads the partition of the internal topic that the key hashes to. The topic is
+created when somebody first asks, so that a broker without groups and transactions carries nothing
+for them. Markers are what a coordinator asks of the leaders of a transaction's partitions.
 """
 
 from __future__ import annotations
@@ -13,10 +14,20 @@ from moldau.handlers.auto_topics import create_missing
 from moldau.handlers.context import RequestContext
 from moldau.handlers.services import Services
 from moldau.model.errors import ApiError, Error
+from moldau.model.names import TopicPartition
+from moldau.replication.markers import TransactionEnd
 from moldau.wire.messages.groups import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
+)
+from moldau.wire.messages.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
 )
 
 GROUP: Final = 0
@@ -84,3 +95,49 @@ def _place_of(key: str, shards: Shards | None, ctx: RequestContext, on: Services
     if node is None or endpoint is None:
         return Place(Error.COORDINATOR_NOT_AVAILABLE)
     return Place(Error.NONE, node.id, endpoint.host, endpoint.port)
+
+
+async def write_txn_markers(
+    request: WriteTxnMarkersRequest, ctx: RequestContext, on: Services
+) -> WriteTxnMarkersResponse:
+    ends = [_end_of(marker) for marker in request.markers]
+    written = await on.markers.write(ends, on.config.request_timeout_ms)
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=[
+                            WritableTxnMarkerPartitionResult(
+                                partition_index=index,
+                                error_code=results[TopicPartition(topic.name, index)],
+                            )
+                            for index in topic.partition_indexes
+                        ],
+                    )
+                    for topic in marker.topics
+                ],
+            )
+            for marker, results in zip(request.markers, written, strict=True)
+        ]
+    )
+
+
+def _end_of(marker: WritableTxnMarker) -> TransactionEnd:
+    return TransactionEnd(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.transaction_result,
+        marker.coordinator_epoch,
+        marker.transaction_version,
+        tuple(
+            # Each once, however often it is named.
+            dict.fromkeys(
+                TopicPartition(topic.name, index)
+                for topic in marker.topics
+                for index in topic.partition_indexes
+            )
+        ),
+    )

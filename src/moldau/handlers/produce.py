@@ -10,6 +10,7 @@ from typing import Final
 from moldau.handlers.context import RequestContext
 from moldau.handlers.leaders import Leaders
 from moldau.handlers.services import Services
+from moldau.handlers.transactional_writes import Refusals
 from moldau.model.cluster import INTERNAL_TOPICS
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis, Offset
@@ -49,7 +50,6 @@ WITHOUT_LOG_START = frozenset(
         Error.KAFKA_STORAGE_ERROR,
         Error.UNSUPPORTED_COMPRESSION_TYPE,
         Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        Error.INVALID_PRODUCER_ID_MAPPING,
     }
 )
 """Refusals that are made before the log is looked at: they tell nothing about it."""
@@ -64,12 +64,16 @@ async def produce(
     acks = request.acks
     if not -1 <= acks <= 1:
         return _refuse_all(request, Error.INVALID_REQUIRED_ACKS)
+    refused: Refusals = {}
+    if request.transactional_id is not None:
+        refused = await on.transactional_writes.prepare(request, ctx, on)
     now_ms = on.clock.wall_ms()
     pending: Pending = []
     answers = []
     for topic in request.topic_data:
         rows = [
-            _append(topic, data, request, ctx, on, now_ms, pending) for data in topic.partition_data
+            _append(topic, data, request, ctx, on, now_ms, pending, refused)
+            for data in topic.partition_data
         ]
         answers.append(
             TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=rows)
@@ -93,6 +97,7 @@ def _append(
     on: Services,
     now_ms: Millis,
     pending: Pending,
+    refused: Refusals,
 ) -> PartitionProduceResponse:
     replica = None
     acks, version = request.acks, ctx.api_version
@@ -106,6 +111,10 @@ def _append(
             len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
         ):
             _check_special(name, records, request, ctx)
+            if (refusal := refused.get((name, data.index))) is not None:
+                row = refused_row(data.index, None, refusal)
+                row.error_message = refusal.message
+                return row
         appended = replica.append(memoryview(records), acks, now_ms, version >= ZSTD_SINCE)
     except ApiError as refusal:
         return refused_row(data.index, replica, refusal)
@@ -127,15 +136,13 @@ def _check_special(
         raise ApiError(
             Error.INVALID_TOPIC_EXCEPTION, f"clients may not write to the internal topic {name}"
         )
-    if len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG:
-        if request.transactional_id is None:
-            raise ApiError(
-                Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-                "a transactional batch needs a transactional id",
-            )
+    is_transactional = (
+        len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
+    )
+    if is_transactional and request.transactional_id is None:
         raise ApiError(
-            Error.INVALID_PRODUCER_ID_MAPPING,
-            f"transactional id {request.transactional_id} has no producer id",
+            Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            "a transactional batch needs a transactional id",
         )
 
 

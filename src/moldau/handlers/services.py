@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from moldau.engine.shards import Shards
     from moldau.engine.timers import Timers
     from moldau.handlers.producer_ids import ProducerIdSource
+    from moldau.handlers.transactional_writes import TransactionalWrites
     from moldau.model.clock import Clock
     from moldau.model.cluster import ClusterImage
     from moldau.model.names import BrokerId
@@ -46,6 +47,7 @@ class Services:
     groups: Shards
     transactions: Shards
     markers: MarkerWriter
+    transactional_writes: TransactionalWrites
     timers: Timers
     clock: Clock
     log_levels: LogLevels

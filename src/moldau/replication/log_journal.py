@@ -28,11 +28,9 @@ _TOLD_AS = {
     Error.NOT_ENOUGH_REPLICAS: Error.COORDINATOR_NOT_AVAILABLE,
     Error.NOT_LEADER_OR_FOLLOWER: Error.NOT_COORDINATOR,
     Error.KAFKA_STORAGE_ERROR: Error.NOT_COORDINATOR,
-    Error.MESSAGE_TOO_LARGE: Error.UNKNOWN_SERVER_ERROR,
-    Error.RECORD_LIST_TOO_LARGE: Error.UNKNOWN_SERVER_ERROR,
 }
-"""What a client of the coordinator makes of a write that was refused: it knows nothing of logs.
-Other errors, as of a stale producer epoch, are told as they are."""
+"""What those who ask the coordinator are told of a write that was refused: they know nothing of
+its log. Other errors (too large, a stale producer epoch) are about what they asked for."""
 
 Encode = Callable[[Sequence[object], Millis], list[bytes]]
 
@@ -92,7 +90,7 @@ class LogJournal:
         largest = max(map(len, batches))
         if largest > self._replica.settings.max_message_bytes:
             raise JournalFault(
-                Error.UNKNOWN_SERVER_ERROR,
+                Error.MESSAGE_TOO_LARGE,
                 f"{partition.topic_partition} takes batches of "
                 f"{self._replica.settings.max_message_bytes} bytes, the facts need {largest}",
             )

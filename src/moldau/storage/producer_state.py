@@ -64,6 +64,7 @@ class ProducerEntry:
         "coordinator_epoch",
         "epoch",
         "last_timestamp",
+        "markers_count",
         "producer_id",
         "txn_first_offset",
     )
@@ -83,6 +84,9 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.txn_first_offset = txn_first_offset
         self.batches = list(batches)
+        self.markers_count = 0
+        """Since the log was opened: whoever waits before it writes can see that the transaction
+        has ended meanwhile."""
 
     @property
     def last_sequence(self) -> int:
@@ -119,6 +123,15 @@ class ProducerStates:
         open_transactions = [e for e in self._entries.values() if e.txn_first_offset >= 0]
         open_transactions.sort(key=lambda entry: entry.txn_first_offset)
         self._ongoing = {e.txn_first_offset: e.producer_id for e in open_transactions}
+
+    def is_in_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open here in that epoch."""
+        entry = self._entries.get(producer_id)
+        return entry is not None and entry.epoch == epoch and entry.txn_first_offset >= 0
+
+    def markers_count(self, producer_id: int) -> int:
+        entry = self._entries.get(producer_id)
+        return 0 if entry is None else entry.markers_count
 
     def duplicate_of(
         self, producer_id: int, epoch: int, base_sequence: int, last_sequence: int
@@ -234,6 +247,7 @@ class ProducerStates:
             entry.batches.clear()
             entry.epoch = epoch
         entry.coordinator_epoch = marker.coordinator_epoch
+        entry.markers_count += 1
         entry.last_timestamp = timestamp
         entry.txn_first_offset = NO_OFFSET
         if first_offset < 0:

@@ -112,13 +112,12 @@ def test_producers_that_come_at_once_share_a_block_of_ids(tmp_path: Path) -> Non
     "request_",
     [
         InitProducerIdRequest(transactional_id=""),
-        InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1000),
         InitProducerIdRequest(transactional_id=None, producer_id=5),
         InitProducerIdRequest(transactional_id=None, producer_epoch=5),
     ],
-    ids=["empty id", "transactional id", "id without epoch", "epoch without id"],
+    ids=["empty id", "id without epoch", "epoch without id"],
 )
-def test_what_needs_a_transaction_coordinator_is_refused(
+def test_a_producer_that_is_half_named_is_refused(
     request_: InitProducerIdRequest, tmp_path: Path
 ) -> None:
     async def scenario(node: Node) -> None:

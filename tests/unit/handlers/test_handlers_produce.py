@@ -212,14 +212,12 @@ def test_a_gap_in_the_sequence_is_refused(tmp_path: Path) -> None:
     play(scenario, tmp_path)
 
 
-def test_transactional_batches_are_refused_while_there_is_no_coordinator(tmp_path: Path) -> None:
+def test_a_transactional_batch_needs_a_transactional_id(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         await node.create_topic("t")
         records = batch(producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
         without = await produce(node, request(records))
         assert without.error_code == Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        named = await produce(node, request(records, transactional_id="tx"))
-        assert named.error_code == Error.INVALID_PRODUCER_ID_MAPPING
 
     play(scenario, tmp_path)
 
