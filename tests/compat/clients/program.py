@@ -164,15 +164,22 @@ def kafkajs(bootstrap: str) -> ProgramClient:
     return ProgramClient("kafkajs", command, bootstrap, is_kafkajs=True)
 
 
-def franz_go(bootstrap: str) -> ProgramClient:
+def franz_go_command() -> list[str]:
     folder = fresh_copy("franzgo")
     build(["go", "build", "-o", "client", "."], folder)
-    return ProgramClient("franz-go", [str(folder / "client")], bootstrap)
+    return [str(folder / "client")]
 
 
-def java(bootstrap: str) -> ProgramClient:
+def franz_go(bootstrap: str) -> ProgramClient:
+    return ProgramClient("franz-go", franz_go_command(), bootstrap)
+
+
+def java_command(main_class: str) -> list[str]:
     folder = fresh_copy("java")
     sources = [path.name for path in folder.glob("*.java")]
     build(["javac", "-cp", apache_kafka.classpath(), "-d", "classes", *sources], folder)
-    command = apache_kafka.tool_command("Client", folder, folder / "classes")
-    return ProgramClient("java", command, bootstrap)
+    return apache_kafka.tool_command(main_class, folder, folder / "classes")
+
+
+def java(bootstrap: str) -> ProgramClient:
+    return ProgramClient("java", java_command("Client"), bootstrap)
