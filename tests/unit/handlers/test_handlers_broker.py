@@ -58,12 +58,18 @@ def test_what_is_served_is_what_is_told(version: int, tmp_path: Path) -> None:
     play(scenario, tmp_path)
 
 
-def test_no_features_are_claimed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [3, 4])
+def test_transactions_of_version_2_are_the_only_feature(version: int, tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
-        request = ApiVersionsRequest(client_software_name="apache", client_software_version="4.3.1")
-        response = await node.call(request, 4)
-        assert (response.supported_features, response.finalized_features) == ([], [])
-        assert (response.finalized_features_epoch, response.zk_migration_ready) == (-1, False)
+        request = ApiVersionsRequest(client_software_name="c", client_software_version="1")
+        response = await node.call(request, version)
+        supported = [(f.name, f.min_version, f.max_version) for f in response.supported_features]
+        # Clients of version 3 cannot be told of a feature whose versions begin at 0.
+        assert supported == ([("transaction.version", 0, 2)] if version > 3 else [])
+        (finalized,) = response.finalized_features
+        assert finalized.name == "transaction.version"
+        assert (finalized.min_version_level, finalized.max_version_level) == (2, 2)
+        assert (response.finalized_features_epoch, response.zk_migration_ready) == (0, False)
 
     play(scenario, tmp_path)
 
