@@ -33,6 +33,8 @@ from moldau.model.errors import ApiError, Error
 log = logging.getLogger(__name__)
 
 TOKENS_MAX = 100_000
+REFUSED_AGAIN_MS = 500
+"""A timer's command that the journal refused is tried again after this."""
 
 Observer = Callable[[Sequence[object]], None]
 
@@ -131,7 +133,9 @@ class Engine:
         """Called by the journal."""
         self._stop_by_itself(fault.error, fault.message)
 
-    def _run(self, command: object, token: Token) -> None:
+    def _run(self, command: object, token: Token) -> bool:
+        """False if the journal took nothing, so that nothing has happened."""
+        is_taken = True
         assert not self._is_deciding, f"{self._name}: {command} came between decide and apply"
         self._is_deciding = True
         try:
@@ -140,9 +144,10 @@ class Engine:
             self._is_deciding = False
             log.exception("decide failed engine=%s command=%s", self._name, type(command).__name__)
             self._answer(Reply(token, ApiError(Error.UNKNOWN_SERVER_ERROR)))
-            return
+            return True
         try:
-            if self._append(decision, token):
+            is_taken = self._append(decision, token)
+            if is_taken:
                 self._hold(decision, self._apply(decision))
         except Exception:
             # The state may be half changed: only a new load can be trusted.
@@ -151,6 +156,7 @@ class Engine:
         finally:
             self._is_deciding = False
         self._release_committed()
+        return is_taken
 
     def _hold(self, decision: Decision, facts: tuple[object, ...]) -> None:
         if self._stopped_with is None:
@@ -224,7 +230,9 @@ class Engine:
     def _fire(self, timer: Timer) -> None:
         if self._stopped_with is None:
             del self._armed[timer.key]
-            self._run(timer.command, NO_TOKEN)
+            if not self._run(timer.command, NO_TOKEN) and timer.key not in self._armed:
+                # Nobody waits who could ask again: a member that is gone must not stay for ever.
+                self._arm(timer._replace(at=self._clock.monotonic_ms() + REFUSED_AGAIN_MS))
 
     def _stop_by_itself(self, error: Error, message: str) -> None:
         if self._stopped_with is not None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from moldau.engine.engine import Engine
+from moldau.engine.engine import REFUSED_AGAIN_MS, Engine
 from moldau.engine.machine import Decision, JournalFault, Reply, Send, Timer, Token, Volatile
 from moldau.engine.timers import Timers
 from moldau.model.errors import ApiError, Error
@@ -323,6 +323,21 @@ def test_a_timer_with_the_same_key_is_replaced_and_one_without_a_time_cancelled(
         bench.engine.submit(Alarm(None))
         bench.time.pass_ms(10_000)
         assert bench.machine.total == 0
+
+    run(scenario)
+
+
+def test_a_timer_whose_command_the_journal_refused_rings_again() -> None:
+    async def scenario(bench: Bench) -> None:
+        bench.engine.submit(Alarm(100))
+        bench.journal.refuses_with = JournalFault(Error.NOT_ENOUGH_REPLICAS, "one is left")
+        bench.time.pass_ms(100 + 3 * REFUSED_AGAIN_MS)
+        assert bench.machine.total == 0
+        bench.journal.refuses_with = None
+        bench.time.pass_ms(REFUSED_AGAIN_MS)
+        assert bench.machine.total == 1000
+        bench.time.pass_ms(10 * REFUSED_AGAIN_MS)
+        assert bench.machine.total == 1000
 
     run(scenario)
 
