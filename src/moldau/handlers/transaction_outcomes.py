@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.model.errors import ApiError, Error
@@ -39,6 +40,22 @@ async def ask(transactional_id: str, command: Any, on: Services) -> Any:
     return outcome
 
 
+async def ask_patiently(transactional_id: str, command: Any, on: Services) -> Any:
+    """As `ask`, but wait a little while the last transaction is still being completed: that is
+    soon done, and the client would only have to come back."""
+    deadline_ms = on.clock.monotonic_ms() + on.config.add_partitions_to_txn_retry_backoff_max_ms
+    while True:
+        try:
+            return await ask(transactional_id, command, on)
+        except ApiError as refusal:
+            is_passing = refusal.error is Error.CONCURRENT_TRANSACTIONS
+            if not is_passing or on.clock.monotonic_ms() >= deadline_ms:
+                raise
+        pause: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        on.timers.after(on.config.add_partitions_to_txn_retry_backoff_ms, partial(_end, pause))
+        await pause
+
+
 def told(refusal: ApiError, version: int, fenced_since: int = FENCED_SINCE) -> Error:
     """As a client of this version of the request understands it."""
     error = _TOLD_AS.get(refusal.error, refusal.error)
@@ -56,6 +73,11 @@ async def _stored(future: asyncio.Future[object], on: Services) -> object:
         return await future
     finally:
         wait.cancel()
+
+
+def _end(pause: asyncio.Future[None]) -> None:
+    if not pause.done():
+        pause.set_result(None)
 
 
 def _give_up(future: asyncio.Future[object]) -> None:

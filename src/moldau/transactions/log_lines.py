@@ -24,6 +24,18 @@ class LogLine(NamedTuple):
 
 def lines(facts: Iterable[object], partition: int, node_id: BrokerId) -> Iterator[LogLine]:
     """INFO lines for the committed facts of a decision about a partition of the log."""
+    for line in _said(facts, partition, node_id):
+        yield line._replace(text=_on_one_line(line.text))
+
+
+def _on_one_line(text: str) -> str:
+    """Transactional ids are what clients sent: none of them may forge a line of its own."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)
+
+
+def _said(facts: Iterable[object], partition: int, node_id: BrokerId) -> Iterator[LogLine]:
     prefix = f"[TransactionCoordinator id={node_id}]"
     for fact in facts:
         match fact:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.records.batch import read_header
 from moldau.records.codec import decode_batch, decode_marker
@@ -34,7 +35,7 @@ from moldau.wire.messages.transactions import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.support.services import Node, batch, play, region_bytes, turns
+from tests.support.services import NODE_ID, Node, batch, play, region_bytes, turns
 
 INIT, ADD, ADD_OFFSETS, END, COMMIT_OFFSETS = 5, 5, 4, 5, 5
 """The newest versions."""
@@ -297,16 +298,19 @@ def test_brokers_can_ask_for_several_producers_whether_partitions_are_in(tmp_pat
     on_a_node(scenario, tmp_path)
 
 
-async def commit_offset(node: Node, producer: Any, version: int, offset: int) -> int:
+def offsets_request(producer: Any, offset: int) -> TxnOffsetCommitRequest:
     row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset)
-    request = TxnOffsetCommitRequest(
+    return TxnOffsetCommitRequest(
         transactional_id="tid",
         group_id="group",
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         topics=[TxnOffsetCommitRequestTopic(name="topic", partitions=[row])],
     )
-    response = await node.call(request, version)
+
+
+async def commit_offset(node: Node, producer: Any, version: int, offset: int) -> int:
+    response = await node.call(offsets_request(producer, offset), version)
     error: int = response.topics[0].partitions[0].error_code
     return error
 
@@ -367,6 +371,37 @@ def test_offsets_of_newer_clients_join_the_transaction_by_themselves(tmp_path: P
         assert refused == Error.INVALID_PRODUCER_EPOCH
 
     on_a_node(scenario, tmp_path)
+
+
+def test_offsets_that_come_while_the_last_transaction_is_completed_wait_a_little(
+    tmp_path: Path,
+) -> None:
+    async def scenario(node: Node) -> None:
+        await node.call(FindCoordinatorRequest(key="group", key_type=0), 1)
+        producer = await init(node)
+        # A marker that cannot be written: its partition is led by a broker that is not there.
+        node.place("topic", PartitionImage(2, 0, (2,), (2,)))
+        await add(node, producer, ADD, 0)
+        producer = await end(node, producer, END)
+        await turns()
+        waiting = node.park(offsets_request(producer, 20), COMMIT_OFFSETS)
+        await pass_time(node, 200)
+        assert waiting.done(), "a client can come back by itself"
+        assert waiting.result().topics[0].partitions[0].error_code == Error.CONCURRENT_TRANSACTIONS
+        waiting = node.park(offsets_request(producer, 20), COMMIT_OFFSETS)
+        await pass_time(node, 40)
+        assert not waiting.done()
+        node.place("topic", PartitionImage(NODE_ID, 1, (NODE_ID,), (NODE_ID,)))
+        await pass_time(node, 200)
+        assert waiting.result().topics[0].partitions[0].error_code == Error.NONE
+
+    on_a_node(scenario, tmp_path)
+
+
+async def pass_time(node: Node, delay_ms: int) -> None:
+    for _ in range(delay_ms // 20):
+        node.time.pass_ms(20)
+        await turns()
 
 
 @pytest.mark.parametrize(("version", "error"), [(3, Error.INVALID_TXN_STATE), (4, 120)])

@@ -38,3 +38,10 @@ def test_a_refused_marker_is_told_and_the_usual_moves_are_not() -> None:
     (line,) = lines(facts, partition=15, node_id=3)
     assert "a-0" in line.text
     assert "INVALID_PRODUCER_EPOCH" in line.text
+
+
+def test_an_id_cannot_forge_a_line() -> None:
+    forged = TransactionMoved(transaction(transactional_id="a\n[2026] ERROR b"))
+    (line,) = lines([forged], partition=0, node_id=0)
+    assert "\n" not in line.text
+    assert r"a\n[2026] ERROR b" in line.text
