@@ -1,0 +1,1 @@
+"""The client library: connections, metadata, producer, consumer and admin."""
