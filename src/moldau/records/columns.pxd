@@ -1,0 +1,72 @@
+# The C types of columns.py; see kernel.pxd on `inline` and on bounds.
+import cython
+from libc.string cimport memcpy
+
+@cython.locals(byte=cython.longlong)
+cdef inline (long long, Py_ssize_t) _varint(
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, int shift_last) noexcept
+
+@cython.locals(byte=cython.ulonglong, value=cython.ulonglong, shift=int)
+cdef (long long, Py_ssize_t) _long_varint(
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, int shift_last) noexcept
+
+@cython.locals(size=cython.longlong)
+cdef inline (long long, Py_ssize_t) _sized(
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end) noexcept
+
+@cython.locals(
+    rows=cython.longlong, key_bytes=cython.longlong, value_bytes=cython.longlong,
+    headers=cython.longlong, header_key_bytes=cython.longlong,
+    header_value_bytes=cython.longlong, index=cython.longlong, size=cython.longlong,
+    record_end=Py_ssize_t, _=cython.longlong, delta=cython.longlong, key_size=cython.longlong,
+    value_size=cython.longlong, header_count=cython.longlong, taken=cython.bint)
+cpdef tuple measure_records(
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, long long count,
+    long long delta_first)
+
+cdef inline void _copy(
+        unsigned char[::1] out, Py_ssize_t position, const unsigned char[::1] buffer,
+        Py_ssize_t start, Py_ssize_t size) noexcept:
+    if size > 0:
+        memcpy(&out[position], &buffer[start], size)
+
+cdef class Columns:
+    cdef readonly Py_ssize_t capacity
+    cdef readonly Py_ssize_t rows
+    cdef readonly Py_ssize_t null_keys
+    cdef readonly Py_ssize_t null_values
+    cdef readonly Py_ssize_t headers
+    cdef readonly Py_ssize_t null_header_values
+    cdef readonly long long[::1] offsets
+    cdef readonly long long[::1] timestamps
+    cdef readonly int[::1] key_ends
+    cdef readonly unsigned char[::1] keys
+    cdef readonly unsigned char[::1] keys_valid
+    cdef readonly int[::1] value_ends
+    cdef readonly unsigned char[::1] values
+    cdef readonly unsigned char[::1] values_valid
+    cdef readonly int[::1] header_ends
+    cdef readonly int[::1] header_key_ends
+    cdef readonly unsigned char[::1] header_keys
+    cdef readonly int[::1] header_value_ends
+    cdef readonly unsigned char[::1] header_values
+    cdef readonly unsigned char[::1] header_values_valid
+
+    @cython.locals(
+        row=Py_ssize_t, key_end=cython.longlong, value_end=cython.longlong, size=cython.longlong,
+        record_end=Py_ssize_t, timestamp=cython.longlong, delta=cython.longlong,
+        key_size=cython.longlong, key_start=Py_ssize_t, header_count=cython.longlong)
+    cdef int _add(
+        self, const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end,
+        long long count, long long delta_first, long long base_offset,
+        long long base_timestamp) except -1
+
+    @cython.locals(
+        header=Py_ssize_t, key_end=cython.longlong,
+        value_end=cython.longlong, key_size=cython.longlong, size=cython.longlong,
+        key_start=Py_ssize_t)
+    cdef int _add_headers(
+        self, const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end,
+        long long count) except -1
+
+cdef object _numbers(Py_ssize_t count, Py_ssize_t size_bytes)
