@@ -47,7 +47,16 @@ EXCEPTIONS = {
     ("cli/server_start.py", "broker"),
 }
 
-PURE_PACKAGES = {"model", "config", "wire", "records", "security", "groups", "controller"}
+PURE_PACKAGES = {
+    "model",
+    "config",
+    "wire",
+    "records",
+    "security",
+    "groups",
+    "transactions",
+    "controller",
+}
 PURE_MODULES = {
     "storage/producer_state.py",
     "storage/epoch_history.py",
