@@ -1,0 +1,18 @@
+"""What ends a command before its work is done, as one sentence for people."""
+
+from __future__ import annotations
+
+
+class CommandFault(Exception):
+    """The command cannot go on. The sentence goes where Kafka's tool would print it."""
+
+    def __init__(self, sentence: str, *, code: int = 1, prefixed: bool = True) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence
+        self.code = code
+        self.prefixed = prefixed
+        """Whether the tool's own opening, as "Error while executing topic command : ", stays."""
+
+
+class UsageFault(CommandFault):
+    """The words on the command line make no sense together; the answer is in --help."""

@@ -1,0 +1,140 @@
+"""One command: what it is called, which flags it takes, what it does; and how it is run.
+
+`run_tool` is the frame around every command: help, wrong words, a fault of the cluster, Ctrl-C
+and a closed pipe each end in one sentence or in silence and in the exit code that Kafka's tool
+has, never in a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from moldau.cli.faults import CommandFault, UsageFault
+from moldau.cli.flags import Flag, Given, check_required, nearest, parse
+from moldau.cli.output import Output
+
+INTERRUPTED = 130
+
+HELP = Flag("--help -h", "Print this text.")
+VERSION = Flag("--version", "Print the version.")
+BOOTSTRAP = Flag(
+    "--bootstrap-server",
+    "The brokers to ask first, as host:port,host:port.",
+    takes="HOST:PORT",
+)
+COMMAND_CONFIG = Flag(
+    "--command-config", "A properties file with settings of the client.", takes="FILE"
+)
+JSON = Flag("--json", "Print the answer as JSON.")
+
+
+class Tool(NamedTuple):
+    name: str
+    does: str
+    flags: tuple[Flag, ...]
+    main: Callable[[Given, Output], int | None]
+    examples: tuple[str, ...] = ()
+    notes: str = ""
+    commands: tuple[Tool, ...] = ()
+    """Sub-commands, each with flags and `main` of its own."""
+    words_max: int = 0
+    words_usage: str = ""
+    fault_opening: str = ""
+    """What Kafka's tool prints before the reason of a failure."""
+    faults_on_stdout: bool = False
+    """Some of Kafka's tools print the reason where their answers go."""
+    needs_words: bool = True
+    """Without any word the command prints its help, as Kafka's do."""
+
+    def all_flags(self) -> tuple[Flag, ...]:
+        return (*self.flags, HELP, VERSION)
+
+
+def run_tool(tool: Tool, words: Sequence[str], output: Output | None = None) -> int:
+    out = output or Output()
+    if not words and tool.needs_words:
+        from moldau.cli.help import help_text
+
+        print(help_text(tool, out.has_colours), end="", file=sys.stderr)
+        return 1
+    try:
+        try:
+            chosen, given = understand(tool, words)
+            if given.has("help"):
+                from moldau.cli.help import help_text
+
+                out.write(help_text(chosen, out.has_colours))
+                return 0
+            if given.has("version"):
+                from moldau import __version__
+
+                out.line(f"{__version__} (moldau)")
+                return 0
+            check_required(chosen.flags, given)
+            code = chosen.main(given, out) or 0
+        except UsageFault as fault:
+            out.remark(f"{fault.sentence}\nSee `moldau {tool.name} --help`.")
+            code = fault.code
+        except CommandFault as fault:
+            code = say(tool, out, fault)
+        out.flush()
+        return code
+    except KeyboardInterrupt:
+        _abandon_stdout()
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read has seen enough; Java's tools do not call that a failure either.
+        _abandon_stdout()
+        return 0
+
+
+def understand(tool: Tool, words: Sequence[str]) -> tuple[Tool, Given]:
+    """The tool or its sub-command, and what the words say to it."""
+    if not tool.commands:
+        return tool, parse(tool.all_flags(), words, words_max=tool.words_max)
+    names = {command.name.split()[-1]: command for command in tool.commands}
+    takers = {name for f in tool.flags if f.takes for name in f.names.split()}
+    rest = list(words)
+    for index, word in enumerate(rest):
+        if word in names and (index == 0 or rest[index - 1] not in takers):
+            del rest[index]
+            command = names[word]
+            merged = command._replace(flags=(*command.flags, *tool.flags))
+            given = parse(merged.all_flags(), rest, words_max=command.words_max)
+            given.command = word
+            return merged, given
+    given = (
+        parse(tool.all_flags(), [word for word in rest if word.startswith("-")], words_max=0)
+        if ({"--help", "-h", "--version"} & set(rest))
+        else Given(())
+    )
+    if given.has("help") or given.has("version"):
+        return tool, given
+    plain = [word for word in rest if not word.startswith("-")]
+    hint = nearest(plain[0], ["--" + name for name in names]).replace("--", "") if plain else ""
+    raise UsageFault(f"{tool.name} needs one of the commands {', '.join(names)}{hint}.")
+
+
+def say(tool: Tool, out: Output, fault: CommandFault) -> int:
+    opening = tool.fault_opening if fault.prefixed else ""
+    text = opening + fault.sentence
+    if tool.faults_on_stdout:
+        out.line(out.paint(text, "31"))
+    else:
+        out.flush()
+        out.remark(text)
+    return fault.code
+
+
+def _abandon_stdout() -> None:
+    """Nobody reads any more: what is still buffered must not fail at the exit."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nothing, sys.stdout.fileno())
+    except (OSError, ValueError):
+        pass
+    finally:
+        os.close(nothing)
