@@ -1,0 +1,237 @@
+"""Records that travel to one partition together, and what becomes of them.
+
+Pure: the accumulator fills a batch, the sender gives it a producer id and a sequence, encodes it
+once per attempt and completes it. Everybody who waits for one of its records holds the batch and
+the record's index, so that nothing is made per record unless somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+
+from moldau.client.interceptors import RecordMetadata
+from moldau.model.names import TopicPartition
+from moldau.records import kernel
+from moldau.records.batch import (
+    HEADER_BYTES,
+    MAGIC_V2,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+)
+from moldau.records.codec import assemble
+from moldau.records.compression import Codec, compress
+
+RECORD_OVERHEAD_BYTES = 12
+"""Lengths, deltas and attributes of a usual record; a few bytes more for very large ones."""
+SEQUENCE_MASK = 0x7FFFFFFF
+"""Sequences run to 2^31 - 1 and start again at 0."""
+
+OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
+Callback = tuple[int, int, OnDelivery]
+"""Index and timestamp of a record, and whom to tell of it."""
+
+_timestamp_of = itemgetter(1)
+
+
+def record_bytes(key: bytes | None, value: bytes | None, headers: kernel.Headers) -> int:
+    size = RECORD_OVERHEAD_BYTES
+    if key is not None:
+        size += len(key)
+    if value is not None:
+        size += len(value)
+    for name, content in headers:
+        size += len(name) + 4 + (0 if content is None else len(content))
+    return size
+
+
+class ProducerBatch:
+    __slots__ = (
+        "attempts",
+        "base_offset",
+        "base_sequence",
+        "callbacks",
+        "created_ms",
+        "error",
+        "is_done",
+        "is_transactional",
+        "limit_bytes",
+        "log_append_time_ms",
+        "partition",
+        "payload",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "reserved_bytes",
+        "retry_at_ms",
+        "rows",
+        "size_bytes",
+        "split_into",
+        "topic",
+        "waiters",
+    )
+
+    def __init__(self, topic: str, partition: int, limit_bytes: int, created_ms: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.limit_bytes = limit_bytes
+        self.created_ms = created_ms
+        self.rows: list[kernel.Row] = []
+        self.record_count = 0
+        """Set when the batch is first encoded or split: from then on nothing is added."""
+        self.size_bytes = HEADER_BYTES
+        self.reserved_bytes = 0
+        self.attempts = 0
+        self.retry_at_ms = 0
+        self.producer_id = NO_PRODUCER_ID
+        self.producer_epoch = NO_PRODUCER_EPOCH
+        self.base_sequence = NO_SEQUENCE
+        self.is_transactional = False
+        self.payload: bytes | None = None
+        self.callbacks: list[Callback] = []
+        self.waiters: list[Callable[[], object]] = []
+        self.is_done = False
+        self.base_offset = -1
+        self.log_append_time_ms = NO_TIMESTAMP
+        self.error: BaseException | None = None
+        self.split_into: list[ProducerBatch] = []
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def has_sequence(self) -> bool:
+        return self.base_sequence != NO_SEQUENCE
+
+    @property
+    def sequence_end(self) -> int:
+        """The sequence of the record that would follow."""
+        return (self.base_sequence + self.record_count) & SEQUENCE_MASK
+
+    def seal(self) -> None:
+        """Nothing is added from now on."""
+        self.record_count = len(self.rows)
+
+    def set_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+
+    def encode(self, codec: Codec, level: int | None) -> bytearray:
+        """The batch as it goes to the broker; the body is made and compressed only once."""
+        rows = self.rows
+        base_timestamp = rows[0][1]
+        if self.payload is None:
+            body = kernel.write_records(rows, base_timestamp, range(len(rows)))
+            self.payload = compress(codec, body, level)
+        header = BatchHeader(
+            base_offset=0,
+            batch_length=0,
+            leader_epoch=NO_LEADER_EPOCH,
+            magic=MAGIC_V2,
+            crc=0,
+            attributes=codec | (TRANSACTIONAL_FLAG if self.is_transactional else 0),
+            last_offset_delta=len(rows) - 1,
+            base_timestamp=base_timestamp,
+            max_timestamp=max(map(_timestamp_of, rows)),
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            base_sequence=self.base_sequence,
+            record_count=len(rows),
+        )
+        return assemble(header, self.payload)
+
+    def complete(self, base_offset: int, log_append_time_ms: int) -> bool:
+        """Stored. False if the outcome was decided before."""
+        if self.is_done:
+            return False
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self._finish()
+        return True
+
+    def fail(self, error: BaseException) -> bool:
+        if self.is_done:
+            return False
+        self.error = error
+        self._finish()
+        return True
+
+    def metadata(self, index: int, timestamp: int) -> RecordMetadata:
+        """Of the record at `index`, once it is stored."""
+        offset = self.base_offset + index if self.base_offset >= 0 else -1
+        if self.log_append_time_ms != NO_TIMESTAMP:
+            timestamp = self.log_append_time_ms
+        return RecordMetadata(self.topic, self.partition, offset, timestamp)
+
+    def locate(self, index: int) -> tuple[ProducerBatch, int]:
+        """The batch that the record is in now, and its index there."""
+        batch = self
+        while batch.split_into:
+            for part in batch.split_into:
+                if index < part.record_count:
+                    batch = part
+                    break
+                index -= part.record_count
+        return batch, index
+
+    def when_done(self, waiter: Callable[[], object]) -> None:
+        """Call once the outcome is known, at once if it is. May be called from any thread, so a
+        waiter may in rare cases be called twice."""
+        self.waiters.append(waiter)
+        if self.is_done:
+            waiter()
+
+    def split(self, limit_bytes: int) -> list[ProducerBatch]:
+        """The same records in smaller batches; this one is done when they are."""
+        parts: list[ProducerBatch] = []
+        part: ProducerBatch | None = None
+        for row in self.rows:
+            size = record_bytes(row[2], row[3], row[4])
+            if part is None or part.size_bytes + size > limit_bytes:
+                part = ProducerBatch(self.topic, self.partition, limit_bytes, self.created_ms)
+                part.is_transactional = self.is_transactional
+                parts.append(part)
+            part.rows.append(row)
+            part.size_bytes += size
+        sequence = self.base_sequence
+        for part in parts:
+            part.seal()
+            if self.has_sequence:
+                part.set_producer(self.producer_id, self.producer_epoch, sequence)
+                sequence = part.sequence_end
+        self._hand_over_callbacks(parts)
+        self.split_into = parts
+        for part in parts:
+            part.when_done(self._part_is_done)
+        return parts
+
+    def _hand_over_callbacks(self, parts: list[ProducerBatch]) -> None:
+        callbacks, self.callbacks = self.callbacks, []
+        start = 0
+        for part in parts:
+            end = start + part.record_count
+            part.callbacks = [
+                (index - start, timestamp, callback)
+                for index, timestamp, callback in callbacks
+                if start <= index < end
+            ]
+            start = end
+
+    def _part_is_done(self) -> None:
+        if all(part.is_done for part in self.split_into) and not self.is_done:
+            self._finish()
+
+    def _finish(self) -> None:
+        self.is_done = True
+        self.rows = []
+        self.payload = None
+        waiters, self.waiters = self.waiters, []
+        for waiter in waiters:
+            waiter()

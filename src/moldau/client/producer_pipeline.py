@@ -1,0 +1,338 @@
+"""From `send` to the accumulator: interceptors, serializers, partitioner, buffer.
+
+`place` is the hot path: it runs in the user's thread, takes one lock and makes nothing but the
+record's row and its Delivery. It returns None where it would have to wait, for metadata or for
+memory; the faces of the producer know how to wait. The loop is woken once per batch, not once
+per record.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic, time
+from typing import Any
+
+from moldau.client import errors
+from moldau.client.accumulator import Accumulator, TopicQueues
+from moldau.client.errors import KafkaError, SerializationError
+from moldau.client.interceptors import (
+    ProducerRecord,
+    RecordMetadata,
+    intercept,
+    load_interceptors,
+)
+from moldau.client.partitioners import (
+    StickyChoice,
+    TopicView,
+    ignores_keys,
+    load_partitioner,
+    partition_for_key,
+)
+from moldau.client.producer_batch import OnDelivery, ProducerBatch, record_bytes
+from moldau.client.producer_delivery import Delivery
+from moldau.client.serializers import serializer
+from moldau.client.transaction_state import TransactionMachine, TransactionState
+from moldau.config.client_producer import ProducerConfig
+from moldau.model.errors import Error
+from moldau.model.names import TopicPartition
+from moldau.records.batch import HEADER_BYTES
+from moldau.records.kernel import Headers
+
+_IN_TRANSACTION = TransactionState.IN_TRANSACTION
+_RECORD_OVERHEAD_BYTES_MAX = 21
+_UNSERIALIZABLE = (
+    AttributeError,
+    TypeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    struct.error,
+)
+
+
+class Lane:
+    """A topic that is being written to."""
+
+    __slots__ = ("queues", "sticky", "sticky_batch", "view")
+
+    def __init__(self, view: TopicView, queues: TopicQueues, sticky: StickyChoice) -> None:
+        self.view = view
+        self.queues = queues
+        self.sticky = sticky
+        self.sticky_batch: ProducerBatch | None = None
+        """The batch that records without a key were put into last."""
+
+
+class Pipeline:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        accumulator: Accumulator,
+        transactions: TransactionMachine | None,
+    ) -> None:
+        given = config.given
+        self.accumulator = accumulator
+        self.lock = threading.Lock()
+        self.lanes: dict[str, Lane] = {}
+        self.refusal: KafkaError | None = None
+        """Set once nothing can be sent any more: closed, or a fatal error."""
+        self.wake: Callable[[], None] = _nothing
+        self._is_awake = False
+        self._transactions = transactions
+        self._serialize_key = serializer(config.key_serializer, given, is_key=True)
+        self._serialize_value = serializer(config.value_serializer, given, is_key=False)
+        self.interceptors = load_interceptors(config.interceptor_classes, given)
+        self._partition = load_partitioner(config.partitioner_class, given)
+        self._ignores_keys = config.partitioner_ignore_keys or ignores_keys(
+            config.partitioner_class
+        )
+        self._is_adaptive = config.partitioner_adaptive_partitioning_enable
+        self._record_bytes_max = (
+            min(config.max_request_size, config.buffer_memory) - HEADER_BYTES
+        ) - _RECORD_OVERHEAD_BYTES_MAX
+        self.has_stages = bool(self.interceptors or self._serialize_key or self._serialize_value)
+        """Whether records have to go through `prepare`."""
+
+    def know(self, topic: str, partition_count: int, available: Iterable[int]) -> None:
+        """The topic's metadata as of now: makes its lane, or changes it."""
+        view = TopicView(topic, partition_count, tuple(available))
+        with self.lock:
+            queues = self.accumulator.topic_queues(topic, partition_count)
+            lane = self.lanes.get(topic)
+            if lane is None:
+                sticky = StickyChoice(self.accumulator.batch_size_bytes, random.randrange)
+                sticky.next(view)
+                self.lanes[topic] = Lane(view, queues, sticky)
+            else:
+                lane.view = view
+
+    def prepare(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> tuple[Any, ...]:
+        """The arguments for `place` after interceptors and serializers."""
+        if self.interceptors:
+            record = intercept(self.interceptors, record)
+            on_delivery = self._acknowledging(on_delivery)
+        topic, value, key = record.topic, record.value, record.key
+        if self._serialize_key is not None:
+            key = self._serialized(self._serialize_key, topic, key, "key")
+        if self._serialize_value is not None:
+            value = self._serialized(self._serialize_value, topic, value, "value")
+        return topic, value, key, record.headers, record.partition, record.timestamp_ms, on_delivery
+
+    def place(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Delivery | None:
+        """Put a record into its batch; None if that has to wait for metadata or memory."""
+        lane = self.lanes.get(topic)
+        if lane is None or self.refusal is not None:
+            self.check()
+            return None
+        machine = self._transactions
+        if machine is not None and machine.state is not _IN_TRANSACTION:
+            machine.check_send()
+        size = 12
+        if value is not None:
+            if value.__class__ is not bytes:
+                value = as_bytes(value, "value")
+            size += len(value)
+        if key is not None:
+            if key.__class__ is not bytes:
+                key = as_bytes(key, "key")
+            size += len(key)
+        if headers:
+            headers = as_headers(headers)
+            size = record_bytes(key, value, headers)
+        else:
+            headers = ()
+        if size > self._record_bytes_max:
+            raise self._too_large(size)
+        if timestamp_ms is None:
+            timestamp_ms = int(time() * 1000)
+        if partition is None and (key is not None or self._partition is not None):
+            partition = self._choose(lane, key, value)
+        with self.lock:
+            at = lane.sticky.partition if partition is None else partition
+            batch = lane.queues.queues[at].open
+            if batch is None or batch.size_bytes + size > batch.limit_bytes:
+                batch = self._next_batch(lane, partition, size)
+                if batch is None:
+                    return None
+            rows = batch.rows
+            index = len(rows)
+            rows.append((0, timestamp_ms, key, value, headers))
+            batch.size_bytes += size
+            if on_delivery is not None:
+                batch.callbacks.append((index, timestamp_ms, on_delivery))
+        if not index and not self._is_awake:
+            # Outside the lock: waking the loop lets its thread run, which wants the lock.
+            self._is_awake = True
+            self.wake()
+        return Delivery(batch, index, timestamp_ms)
+
+    def place_many(
+        self, topic: str, values: Sequence[Any], start: int, batches: list[ProducerBatch]
+    ) -> int:
+        """Values without keys, from index `start` on, until a wait is needed.
+
+        Returns the index of the first value that was not taken; `batches` gets those used."""
+        lane = self.lanes.get(topic)
+        if lane is None or self.refusal is not None:
+            self.check()
+            return start
+        if self._transactions is not None:
+            self._transactions.check_send()
+        limit, timestamp_ms = self._record_bytes_max, int(time() * 1000)
+        index, end = start, len(values)
+        while index < end:
+            first = values[index]
+            size = 12 if first is None else 12 + len(first)
+            if size > limit:
+                raise self._too_large(size)
+            with self.lock:
+                batch = lane.queues.queues[lane.sticky.partition].open
+                if batch is None or batch.size_bytes + size > batch.limit_bytes:
+                    batch = self._next_batch(lane, None, size)
+                    if batch is None:
+                        return index
+                index = _fill(batch, values, index, timestamp_ms, limit)
+            batches.append(batch)
+            if not self._is_awake:
+                self._is_awake = True
+                self.wake()
+        return index
+
+    def check(self) -> None:
+        """Raise if nothing can be sent any more."""
+        if self.refusal is not None:
+            raise self.refusal
+
+    def slept(self) -> None:
+        """The loop is about to look: what is placed from now on has to wake it again."""
+        self._is_awake = False
+
+    def missing_partition(self, topic: str, partition: int | None) -> bool:
+        lane = self.lanes.get(topic)
+        return lane is not None and partition is not None and partition >= lane.view.partition_count
+
+    def _choose(self, lane: Lane, key: bytes | None, value: bytes | None) -> int | None:
+        """By the user's partitioner or the key; None: wherever records without keys go."""
+        if self._partition is not None:
+            chosen = self._partition(lane.view, key, value)
+            if not 0 <= chosen < lane.view.partition_count:
+                raise ValueError(
+                    f"The partitioner chose partition {chosen} of {lane.view.topic}, which has "
+                    f"{lane.view.partition_count}"
+                )
+            return chosen
+        if key is None or self._ignores_keys:
+            return None
+        return partition_for_key(key, lane.view.partition_count)
+
+    def _next_batch(self, lane: Lane, partition: int | None, size: int) -> ProducerBatch | None:
+        """A batch with room, in a partition of our choice if none is given. Under the lock."""
+        is_sticky = partition is None
+        if is_sticky:
+            last, lane.sticky_batch = lane.sticky_batch, None
+            if last is not None:
+                lengths = None
+                if self._is_adaptive and lane.view.partition_count > 1:
+                    lengths = [len(queue.batches) for queue in lane.queues.queues]
+                lane.sticky.batch_closed(last.size_bytes, lane.view, lengths)
+            partition = lane.sticky.current(lane.view)
+        assert partition is not None
+        if not 0 <= partition < len(lane.queues.queues):
+            raise ValueError(f"Invalid partition given with record: {partition}")
+        batch = lane.queues.queues[partition].open
+        if batch is None or batch.size_bytes + size > batch.limit_bytes:
+            is_first = batch is None
+            now_ms = int(monotonic() * 1000)
+            batch = self.accumulator.open_batch(lane.queues, partition, size, now_ms)
+            if batch is None:
+                return None
+            if self._transactions is not None and is_first:
+                self._transactions.add_partition(TopicPartition(lane.view.topic, partition))
+        if is_sticky:
+            lane.sticky_batch = batch
+        return batch
+
+    def _acknowledging(self, on_delivery: OnDelivery | None) -> OnDelivery:
+        def tell(metadata: RecordMetadata | None, error: BaseException | None) -> None:
+            for interceptor in self.interceptors:
+                interceptor.on_acknowledgement(metadata, error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        return tell
+
+    def _serialized(self, serialize: Any, topic: str, data: Any, part: str) -> Any:
+        try:
+            return serialize(topic, data)
+        except _UNSERIALIZABLE as error:
+            raise SerializationError(
+                f"The {part} of a record for {topic} is a {type(data).__name__} that "
+                f"{part}.serializer does not take: {error}"
+            ) from error
+
+    def _too_large(self, size: int) -> KafkaError:
+        return errors.error_for(
+            Error.MESSAGE_TOO_LARGE,
+            f"The message is {size + HEADER_BYTES} bytes when serialized which is larger than "
+            f"{self._record_bytes_max + HEADER_BYTES}, the least of max.request.size and "
+            "buffer.memory.",
+        )
+
+
+def _fill(batch: ProducerBatch, values: Sequence[Any], index: int, stamp: int, limit: int) -> int:
+    """Add values while they fit; the index of the first that does not. The first one does."""
+    append, room = batch.rows.append, batch.limit_bytes - batch.size_bytes
+    end, is_first = len(values), True
+    while index < end:
+        value = values[index]
+        size = 12
+        if value is not None:
+            if value.__class__ is not bytes:
+                value = as_bytes(value, "value")
+            size += len(value)
+        if (size > room and not is_first) or size > limit:
+            break
+        is_first = False
+        append((0, stamp, None, value, ()))
+        room -= size
+        index += 1
+    batch.size_bytes = batch.limit_bytes - room
+    return index
+
+
+def as_bytes(data: Any, part: str) -> bytes:
+    """Text is sent as UTF-8; numbers and objects need a serializer."""
+    if isinstance(data, str):
+        return data.encode()
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise SerializationError(
+        f"The {part} is a {type(data).__name__}, must be bytes or str unless {part}.serializer is "
+        "set"
+    )
+
+
+def as_headers(headers: Any) -> Headers:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    rows = []
+    for name, content in pairs:
+        if not isinstance(name, str):
+            raise SerializationError(f"A header key is a {type(name).__name__}, must be str")
+        rows.append((name, None if content is None else as_bytes(content, "value of a header")))
+    return tuple(rows)
+
+
+def _nothing() -> None:
+    return None
