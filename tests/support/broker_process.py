@@ -49,8 +49,11 @@ class BrokerProcess:
         port: int | None = None,
         overrides: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        main: str = "moldau.main",
     ) -> None:
+        """`main` is the module to run, for a broker that a test has tampered with."""
         self.directory = directory
+        self.main = main
         self.port = port or free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.data = directory / "data"
@@ -80,7 +83,7 @@ class BrokerProcess:
         """Start the process without waiting for it to answer."""
         assert self.process is None, "the broker runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "moldau.main", "server-start"]
+        command = [sys.executable, "-m", self.main, "server-start"]
         for key, value in self.settings.items():
             command += ["--override", f"{key}={value}"]
         with self.log_path.open("ab") as log:
