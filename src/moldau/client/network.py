@@ -129,6 +129,8 @@ class Network:
         self.nodes: dict[int, Node] = {}
         self._peers: dict[int, _Peer] = {}
         self._is_closed = False
+        self.last_fault = ""
+        """Why the last connection could not be opened, for the message of a time-out."""
 
     def set_nodes(self, nodes: Iterable[Node], *, is_all: bool = True) -> None:
         """The brokers that the cluster's metadata names; moved ones are connected to anew."""
@@ -242,6 +244,12 @@ class Network:
         pause = backoff_ms(settings.retry_backoff_ms, settings.retry_backoff_max_ms, failures)
         await asyncio.sleep(pause / 1000)
 
+    async def disconnect(self, node_id: int) -> None:
+        """Close the node's connection, if there is one; the next call opens another."""
+        connection = self.ready(node_id)
+        if connection is not None:
+            await connection.close()
+
     async def close(self) -> None:
         self._is_closed = True
         peers = list(self._peers.values())
@@ -288,6 +296,7 @@ class Network:
                 receive_buffer_bytes=settings.receive_buffer_bytes,
             )
         except DisconnectError as fault:
+            self.last_fault = fault.message
             peer.failures += 1
             pause = backoff_ms(
                 settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, peer.failures
