@@ -12,6 +12,8 @@ from importlib import import_module
 COMMANDS = {
     "server-start": ("moldau.cli.server_start", "start a broker"),
     "server-stop": ("moldau.cli.server_stop", "stop the brokers that run on this machine"),
+    "topics": ("moldau.cli.topics", "create, list, describe, alter and delete topics"),
+    "configs": ("moldau.cli.configs", "show and change settings of topics, brokers and groups"),
     "dump-log": ("moldau.cli.dump_log", "show what is in the files of a log"),
 }
 """Every command: its module, which has `run(arguments) -> exit code`, and what it does."""

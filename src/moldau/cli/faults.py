@@ -4,14 +4,21 @@ from __future__ import annotations
 
 
 class CommandFault(Exception):
-    """The command cannot go on. The sentence goes where Kafka's tool would print it."""
+    """The command cannot go on.
 
-    def __init__(self, sentence: str, *, code: int = 1, prefixed: bool = True) -> None:
+    The sentence goes where Kafka's tool would print it, after the tool's own opening (as "Error
+    while executing topic command : ") unless it is not `prefixed`. `java` is Kafka's name for
+    what went wrong, for those who search the output for it.
+    """
+
+    def __init__(
+        self, sentence: str, *, code: int = 1, prefixed: bool = True, java: str = ""
+    ) -> None:
         super().__init__(sentence)
         self.sentence = sentence
         self.code = code
         self.prefixed = prefixed
-        """Whether the tool's own opening, as "Error while executing topic command : ", stays."""
+        self.java = java
 
 
 class UsageFault(CommandFault):

@@ -7,7 +7,7 @@ two (`-describe`). What cannot be read is refused with the nearest name that exi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from moldau.cli.faults import UsageFault
@@ -41,15 +41,22 @@ class Flag(NamedTuple):
 class Given:
     """What a command line says, by the flags' first names."""
 
-    __slots__ = ("_defaults", "_values", "command", "words")
+    __slots__ = ("_defaults", "_values", "command", "raw", "words")
 
     def __init__(self, flags: Iterable[Flag]) -> None:
         self._values: dict[str, Any] = {}
         self._defaults = {flag.key: flag.default for flag in flags}
         self.words: list[str] = []
         """Those that are neither flags nor their values."""
+        self.raw: Sequence[str] = ()
+        """Everything, as it was typed."""
         self.command = ""
         """The sub-command, of tools that have some."""
+
+    @property
+    def flags(self) -> Collection[str]:
+        """What could have been given."""
+        return self._defaults.keys()
 
     def has(self, key: str) -> bool:
         """Whether the flag was given; a default does not count."""
@@ -123,6 +130,7 @@ def parse(flags: Sequence[Flag], words: Sequence[str], *, words_max: int = 0) ->
     """UsageFault if the words are not in the language of the flags."""
     named = {name: flag for flag in flags for name in flag.names.split()}
     given = Given(flags)
+    given.raw = words
     rest = list(words)
     while rest:
         word = rest.pop(0)

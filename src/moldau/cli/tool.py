@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from moldau.cli.faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, check_required, nearest, parse
-from moldau.cli.output import Output
+from moldau.cli.output import RED, Output
 
 INTERRUPTED = 130
 
@@ -122,10 +122,13 @@ def say(tool: Tool, out: Output, fault: CommandFault) -> int:
     opening = tool.fault_opening if fault.prefixed else ""
     text = opening + fault.sentence
     if tool.faults_on_stdout:
-        out.line(out.paint(text, "31"))
+        out.line(out.paint(text, RED))
+        if fault.java and not out.is_terminal:
+            out.flush()
+            out.remark(f"ERROR {fault.java}: {fault.sentence}")
     else:
         out.flush()
-        out.remark(text)
+        out.remark(f"{text}\n{fault.java}" if fault.java and not out.is_terminal else text)
     return fault.code
 
 
