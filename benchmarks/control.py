@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks import requests
+from benchmarks.coordinator_requests import find_coordinator
 
 READY_SECONDS_MAX = 60.0
 RETRY_SECONDS = 0.002
@@ -29,6 +30,11 @@ class Cursor:
     def skip_string(self) -> None:
         (length,) = self.take(">h")
         self.position += max(0, length)
+
+    def string(self) -> str:
+        (length,) = self.take(">h")
+        self.position += length
+        return self.answer[self.position - length : self.position].decode()
 
 
 class Control:
@@ -75,6 +81,14 @@ class Control:
         cursor.skip_string()
         _count, _index, error, _timestamp, offset = cursor.take(">iihqq")
         return None if error else offset
+
+    def find_coordinator(self, key: str, kind: int) -> None:
+        """Returns once there is one; asking is what creates its topic."""
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while struct.unpack_from(">h", self.ask(find_coordinator(key, kind)), 8)[0]:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no coordinator for {key} was found in time")
+            time.sleep(RETRY_SECONDS)
 
     def has_leader(self, topic: str) -> bool:
         """Asks for the topic by name, which creates it where the broker may do so."""

@@ -26,6 +26,8 @@ RECORD_BYTES = 1000
 BATCH_SIZES = {"16k": 16 * 1024, "128k": 128 * 1024, "1m": 1024 * 1024}
 PRODUCE_CONNECTIONS = 4
 FETCHED_SIZE = "128k"
+TRANSACTION_BATCH = "16k"
+MEMBERS_PER_GROUP = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Measure:
     better: Literal["lower", "higher"]
     target: float | None = None
     """The bound on Moldau's value divided by Apache Kafka's."""
+    own_target: float | None = None
+    """The bound on Moldau's value itself."""
 
 
 MEASURES = (
@@ -56,6 +60,19 @@ MEASURES = (
     Measure("p50", "latency", "end-to-end p50 at 1,000 records/s", "ms", "lower", 0.7),
     Measure("p99", "latency", "end-to-end p99 at 1,000 records/s", "ms", "lower", 1.0),
     Measure("p99_9", "latency", "end-to-end p99.9 at 1,000 records/s", "ms", "lower", 1.0),
+    Measure("idempotent", "transactions", "produce without transactions", "MB/s", "higher"),
+    Measure("transactional", "transactions", "produce, a commit each 100 ms", "MB/s", "higher"),
+    Measure(
+        "transactions_cost",
+        "transactions",
+        "throughput that transactions cost",
+        "%",
+        "lower",
+        own_target=5.0,
+    ),
+    Measure("groups_cpu", "groups", "broker CPU, members heartbeating", "% of a core", "lower"),
+    Measure("heartbeat_p50", "groups", "heartbeat answered, p50", "ms", "lower"),
+    Measure("heartbeat_p99", "groups", "heartbeat answered, p99", "ms", "lower"),
 )
 GROUPS = tuple(dict.fromkeys(measure.group for measure in MEASURES))
 
@@ -72,6 +89,10 @@ class Scale:
     fetch: Limits
     latency_warm_up_seconds: float
     latency_seconds: float
+    transaction_slices: int
+    transaction_slice_seconds: float
+    groups: int
+    heartbeat_seconds: float
 
 
 FULL = Scale(
@@ -85,6 +106,10 @@ FULL = Scale(
     fetch=Limits(2.0, 4 * GB, 4.0, 12 * GB),
     latency_warm_up_seconds=5.0,
     latency_seconds=20.0,
+    transaction_slices=4,
+    transaction_slice_seconds=1.5,
+    groups=1000,
+    heartbeat_seconds=12.0,
 )
 QUICK = Scale(
     rounds=1,
@@ -95,6 +120,10 @@ QUICK = Scale(
     fetch=Limits(0.5, GB, 1.0, 2 * GB),
     latency_warm_up_seconds=1.0,
     latency_seconds=3.0,
+    transaction_slices=2,
+    transaction_slice_seconds=0.8,
+    groups=200,
+    heartbeat_seconds=3.0,
 )
 
 Values = dict[str, float]
@@ -200,6 +229,29 @@ def latency(peer: Peer, scale: Scale) -> Values:
     )
 
 
+def transactions(peer: Peer, scale: Scale) -> Values:
+    os.sync()
+    return run_load(
+        "transactions",
+        port=peer.port,
+        record_bytes=RECORD_BYTES,
+        record_count=records_per_batch(BATCH_SIZES[TRANSACTION_BATCH]),
+        slices=scale.transaction_slices,
+        slice_seconds=scale.transaction_slice_seconds,
+    )
+
+
+def groups(peer: Peer, scale: Scale) -> Values:
+    return run_load(
+        "groups",
+        port=peer.port,
+        pid=peer.pid,
+        groups=scale.groups,
+        members_each=MEMBERS_PER_GROUP,
+        seconds=scale.heartbeat_seconds,
+    )
+
+
 def records_per_batch(batch_bytes: int) -> int:
     """How many records of RECORD_BYTES a batch of at most this size holds."""
     one = len(requests.batch(RECORD_BYTES, 1, 0).encoded)
@@ -217,6 +269,8 @@ TAKEN: dict[str, Callable[[Peer, Scale], Values]] = {
     "produce": produce,
     "fetch": fetch,
     "latency": latency,
+    "transactions": transactions,
+    "groups": groups,
 }
 NEEDS = {"fetch": "produce"}
 """Groups that read what another one wrote."""

@@ -70,11 +70,17 @@ def string(text: str) -> bytes:
     return struct.pack(">h", len(text)) + text.encode()
 
 
-def produce(topic: str, partition: int, records: bytes, acks: int = 1) -> bytes:
+def produce(
+    topic: str,
+    partition: int,
+    records: bytes,
+    acks: int = 1,
+    transactional_id: str | None = None,
+) -> bytes:
     row = struct.pack(">i", partition) + compact(records) + NO_TAGS
     rows = unsigned_varint(2) + compact(topic.encode()) + unsigned_varint(2) + row + NO_TAGS
-    no_transaction = unsigned_varint(0)
-    body = no_transaction + struct.pack(">hi", acks, 30_000) + rows + NO_TAGS
+    told_id = unsigned_varint(0) if transactional_id is None else compact(transactional_id.encode())
+    body = told_id + struct.pack(">hi", acks, 30_000) + rows + NO_TAGS
     return framed(PRODUCE, PRODUCE_VERSION, body, flexible=True)
 
 
