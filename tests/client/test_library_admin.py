@@ -318,7 +318,10 @@ def test_the_asyncio_twin_has_the_same_methods(bootstrap: str, fresh_name: Names
 
 def test_an_unreachable_cluster_is_a_time_out_that_says_why() -> None:
     unreachable = Admin(bootstrap_servers="127.0.0.1:1")
-    with unreachable as admin, pytest.raises(errors.KafkaTimeoutError, match="127.0.0.1:1 could"):
+    with (
+        unreachable as admin,
+        pytest.raises(errors.KafkaTimeoutError, match=r"127\.0\.0\.1:1 could"),
+    ):
         admin.list_topics(timeout_ms=300)
 
 
