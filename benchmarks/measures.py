@@ -106,8 +106,8 @@ FULL = Scale(
     fetch=Limits(2.0, 4 * GB, 4.0, 12 * GB),
     latency_warm_up_seconds=5.0,
     latency_seconds=20.0,
-    transaction_slices=4,
-    transaction_slice_seconds=1.5,
+    transaction_slices=7,
+    transaction_slice_seconds=1.0,
     groups=1000,
     heartbeat_seconds=12.0,
 )
@@ -120,8 +120,8 @@ QUICK = Scale(
     fetch=Limits(0.5, GB, 1.0, 2 * GB),
     latency_warm_up_seconds=1.0,
     latency_seconds=3.0,
-    transaction_slices=2,
-    transaction_slice_seconds=0.8,
+    transaction_slices=3,
+    transaction_slice_seconds=0.5,
     groups=200,
     heartbeat_seconds=3.0,
 )
@@ -234,6 +234,7 @@ def transactions(peer: Peer, scale: Scale) -> Values:
     return run_load(
         "transactions",
         port=peer.port,
+        topic="transactions",
         record_bytes=RECORD_BYTES,
         record_count=records_per_batch(BATCH_SIZES[TRANSACTION_BATCH]),
         slices=scale.transaction_slices,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import requests
+from benchmarks import groups, requests, transactions
 from benchmarks.control import Control, wait_for_first_ack
 from benchmarks.load import Limits, run_fetch, run_produce
 
@@ -49,3 +49,15 @@ def test_large_batches_are_fetched_back_in_whole_answers(port: int, new_name: Ne
 
     assert outcome.answers > 0
     assert outcome.bytes % len(large.encoded) == 0
+
+
+def test_transactions_are_committed_and_leave_nothing_open(port: int, new_name: NewName) -> None:
+    values = transactions.measure(port, new_name("load"), 1000, 10, slices=1, slice_seconds=0.25)
+
+    assert values["transactional"] > 0
+
+
+def test_members_of_several_groups_heartbeat_without_a_rebalance(port: int) -> None:
+    values = groups.measure(port, os.getpid(), groups=3, members_each=4, seconds=1.0)
+
+    assert 0 < values["heartbeat_p50"] <= values["heartbeat_p99"]
