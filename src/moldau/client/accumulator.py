@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 from moldau.client.producer_batch import ProducerBatch
 from moldau.records.batch import HEADER_BYTES
-from moldau.records.kernel import Row
 
 RATIO_LEAST = 0.05
 """Batches are not made larger than so many times batch.size, however well they compress."""
@@ -76,19 +75,6 @@ class Accumulator:
             queues = self.topics[topic] = TopicQueues(topic, self.batch_size_bytes)
         queues.grow(partition_count)
         return queues
-
-    def append(
-        self, topic: TopicQueues, partition: int, row: Row, size_bytes: int, now_ms: int
-    ) -> ProducerBatch | None:
-        """The batch whose last record this now is; None if there is no memory for it."""
-        batch = topic.queues[partition].open
-        if batch is None or batch.size_bytes + size_bytes > batch.limit_bytes:
-            batch = self.open_batch(topic, partition, size_bytes, now_ms)
-            if batch is None:
-                return None
-        batch.rows.append(row)
-        batch.size_bytes += size_bytes
-        return batch
 
     def open_batch(
         self, topic: TopicQueues, partition: int, size_bytes: int, now_ms: int

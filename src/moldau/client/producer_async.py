@@ -188,7 +188,7 @@ class Producer(TransactionalFace):
             async with asyncio.timeout(timeout):
                 await self._flush()
         except TimeoutError:
-            left = sum(len(b.rows) for b in self.accumulator.incomplete)
+            left = sum(len(b.values) for b in self.accumulator.incomplete)
             raise KafkaTimeoutError(
                 f"Flushing was not done within {timeout} s: {left} records are under way"
             ) from None

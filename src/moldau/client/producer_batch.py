@@ -7,8 +7,8 @@ the record's index, so that nothing is made per record unless somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import itemgetter
+from collections.abc import Callable, Iterator
+from itertools import repeat
 
 from moldau.client.interceptors import RecordMetadata
 from moldau.model.names import TopicPartition
@@ -35,9 +35,6 @@ SEQUENCE_MASK = 0x7FFFFFFF
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 Callback = tuple[int, int, OnDelivery]
 """Index and timestamp of a record, and whom to tell of it."""
-
-_timestamp_of = itemgetter(1)
-
 
 def record_bytes(key: bytes | None, value: bytes | None, headers: kernel.Headers) -> int:
     size = RECORD_OVERHEAD_BYTES
@@ -66,13 +63,16 @@ class ProducerBatch:
         "payload",
         "producer_epoch",
         "producer_id",
+        "headers",
+        "keys",
         "record_count",
         "reserved_bytes",
         "retry_at_ms",
-        "rows",
         "size_bytes",
         "split_into",
+        "stamps",
         "topic",
+        "values",
         "waiters",
     )
 
@@ -81,9 +81,15 @@ class ProducerBatch:
         self.partition = partition
         self.limit_bytes = limit_bytes
         self.created_ms = created_ms
-        self.rows: list[kernel.Row] = []
+        # Columns: a value and a time is all that most records have, and a tuple for each would
+        # cost more than both.
+        self.values: list[bytes | None] = []
+        self.stamps: list[int] = []
+        self.keys: list[bytes | None] | None = None
+        self.headers: list[kernel.Headers] | None = None
+        """These two are None while no record has one."""
         self.record_count = 0
-        """Set when the batch is first encoded or split: from then on nothing is added."""
+        """Set when the batch is taken to be sent: from then on nothing is added."""
         self.size_bytes = HEADER_BYTES
         self.reserved_bytes = 0
         self.attempts = 0
@@ -114,9 +120,40 @@ class ProducerBatch:
         """The sequence of the record that would follow."""
         return (self.base_sequence + self.record_count) & SEQUENCE_MASK
 
+    def add(
+        self,
+        value: bytes | None,
+        key: bytes | None,
+        headers: kernel.Headers,
+        stamp: int,
+        size_bytes: int,
+    ) -> None:
+        if key is not None or self.keys is not None:
+            if self.keys is None:
+                self.keys = [None] * len(self.values)
+            self.keys.append(key)
+        if headers or self.headers is not None:
+            if self.headers is None:
+                self.headers = [()] * len(self.values)
+            self.headers.append(headers)
+        self.values.append(value)
+        self.stamps.append(stamp)
+        self.size_bytes += size_bytes
+
+    def rows(self) -> Iterator[kernel.Row]:
+        """The records as the kernel takes them."""
+        return zip(
+            repeat(0),
+            self.stamps,
+            self.keys or repeat(None),
+            self.values,
+            self.headers or repeat(()),
+            strict=False,
+        )
+
     def seal(self) -> None:
         """Nothing is added from now on."""
-        self.record_count = len(self.rows)
+        self.record_count = len(self.values)
 
     def set_producer(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         self.producer_id = producer_id
@@ -125,10 +162,9 @@ class ProducerBatch:
 
     def encode(self, codec: Codec, level: int | None) -> bytearray:
         """The batch as it goes to the broker; the body is made and compressed only once."""
-        rows = self.rows
-        base_timestamp = rows[0][1]
+        count, base_timestamp = self.record_count, self.stamps[0]
         if self.payload is None:
-            body = kernel.write_records(rows, base_timestamp, range(len(rows)))
+            body = kernel.write_records(self.rows(), base_timestamp, range(count))
             self.payload = compress(codec, body, level)
         header = BatchHeader(
             base_offset=0,
@@ -137,13 +173,13 @@ class ProducerBatch:
             magic=MAGIC_V2,
             crc=0,
             attributes=codec | (TRANSACTIONAL_FLAG if self.is_transactional else 0),
-            last_offset_delta=len(rows) - 1,
+            last_offset_delta=count - 1,
             base_timestamp=base_timestamp,
-            max_timestamp=max(map(_timestamp_of, rows)),
+            max_timestamp=max(self.stamps),
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             base_sequence=self.base_sequence,
-            record_count=len(rows),
+            record_count=count,
         )
         return assemble(header, self.payload)
 
@@ -192,14 +228,13 @@ class ProducerBatch:
         """The same records in smaller batches; this one is done when they are."""
         parts: list[ProducerBatch] = []
         part: ProducerBatch | None = None
-        for row in self.rows:
-            size = record_bytes(row[2], row[3], row[4])
+        for _, stamp, key, value, headers in self.rows():
+            size = record_bytes(key, value, headers)
             if part is None or part.size_bytes + size > limit_bytes:
                 part = ProducerBatch(self.topic, self.partition, limit_bytes, self.created_ms)
                 part.is_transactional = self.is_transactional
                 parts.append(part)
-            part.rows.append(row)
-            part.size_bytes += size
+            part.add(value, key, headers, stamp, size)
         sequence = self.base_sequence
         for part in parts:
             part.seal()
@@ -230,7 +265,7 @@ class ProducerBatch:
 
     def _finish(self) -> None:
         self.is_done = True
-        self.rows = []
+        self.values, self.stamps, self.keys, self.headers = [], [], None, None
         self.payload = None
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:

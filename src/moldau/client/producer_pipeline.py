@@ -12,7 +12,7 @@ import random
 import struct
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from time import monotonic, time
+from time import monotonic, time_ns
 from typing import Any
 
 from moldau.client import errors
@@ -31,7 +31,12 @@ from moldau.client.partitioners import (
     load_partitioner,
     partition_for_key,
 )
-from moldau.client.producer_batch import OnDelivery, ProducerBatch, record_bytes
+from moldau.client.producer_batch import (
+    RECORD_OVERHEAD_BYTES,
+    OnDelivery,
+    ProducerBatch,
+    record_bytes,
+)
 from moldau.client.producer_delivery import Delivery
 from moldau.client.serializers import serializer
 from moldau.client.transaction_state import TransactionMachine, TransactionState
@@ -139,7 +144,7 @@ class Pipeline:
         machine = self._transactions
         if machine is not None and machine.state is not _IN_TRANSACTION:
             machine.check_send()
-        size = 12
+        size = RECORD_OVERHEAD_BYTES
         if value is not None:
             if value.__class__ is not bytes:
                 value = as_bytes(value, "value")
@@ -156,7 +161,7 @@ class Pipeline:
         if size > self._record_bytes_max:
             raise self._too_large(size)
         if timestamp_ms is None:
-            timestamp_ms = int(time() * 1000)
+            timestamp_ms = time_ns() // 1_000_000
         if partition is None and (key is not None or self._partition is not None):
             partition = self._choose(lane, key, value)
         with self.lock:
@@ -166,10 +171,13 @@ class Pipeline:
                 batch = self._next_batch(lane, partition, size)
                 if batch is None:
                     return None
-            rows = batch.rows
-            index = len(rows)
-            rows.append((0, timestamp_ms, key, value, headers))
-            batch.size_bytes += size
+            index = len(batch.stamps)
+            if key is None and not headers and batch.keys is None and batch.headers is None:
+                batch.values.append(value)
+                batch.stamps.append(timestamp_ms)
+                batch.size_bytes += size
+            else:
+                batch.add(value, key, headers, timestamp_ms, size)
             if on_delivery is not None:
                 batch.callbacks.append((index, timestamp_ms, on_delivery))
         if not index and not self._is_awake:
@@ -190,11 +198,10 @@ class Pipeline:
             return start
         if self._transactions is not None:
             self._transactions.check_send()
-        limit, timestamp_ms = self._record_bytes_max, int(time() * 1000)
+        limit, timestamp_ms = self._record_bytes_max, time_ns() // 1_000_000
         index, end = start, len(values)
         while index < end:
-            first = values[index]
-            size = 12 if first is None else 12 + len(first)
+            size = RECORD_OVERHEAD_BYTES + len(_clean(values[index]) or b"")
             if size > limit:
                 raise self._too_large(size)
             with self.lock:
@@ -293,23 +300,32 @@ class Pipeline:
 
 def _fill(batch: ProducerBatch, values: Sequence[Any], index: int, stamp: int, limit: int) -> int:
     """Add values while they fit; the index of the first that does not. The first one does."""
-    append, room = batch.rows.append, batch.limit_bytes - batch.size_bytes
-    end, is_first = len(values), True
-    while index < end:
-        value = values[index]
-        size = 12
-        if value is not None:
-            if value.__class__ is not bytes:
-                value = as_bytes(value, "value")
-            size += len(value)
-        if (size > room and not is_first) or size > limit:
-            break
-        is_first = False
-        append((0, stamp, None, value, ()))
-        room -= size
-        index += 1
-    batch.size_bytes = batch.limit_bytes - room
-    return index
+    room = batch.limit_bytes - batch.size_bytes
+    first = _clean(values[index])
+    # Values are mostly alike, so the first tells how many to look at; all by built-ins.
+    guess = max(1, room // (RECORD_OVERHEAD_BYTES + len(first or b"")))
+    chunk = list(values[index : index + guess])
+    if set(map(type, chunk)) != {bytes}:
+        chunk = [_clean(value) for value in chunk]
+    sizes = [RECORD_OVERHEAD_BYTES + (0 if v is None else len(v)) for v in chunk]
+    total = sum(sizes)
+    while len(chunk) > 1 and (total > room or max(sizes) > limit):
+        chunk.pop()
+        total -= sizes.pop()
+    if sizes[0] > limit:
+        return index
+    if batch.keys is None and batch.headers is None:
+        batch.values += chunk
+        batch.stamps += [stamp] * len(chunk)
+        batch.size_bytes += total
+    else:
+        for value, size in zip(chunk, sizes, strict=True):
+            batch.add(value, None, (), stamp, size)
+    return index + len(chunk)
+
+
+def _clean(value: Any) -> bytes | None:
+    return value if value is None or value.__class__ is bytes else as_bytes(value, "value")
 
 
 def as_bytes(data: Any, part: str) -> bytes:

@@ -29,7 +29,7 @@ class TransactionState(Enum):
 
 _S = TransactionState
 MOVES: dict[TransactionState, frozenset[TransactionState]] = {
-    _S.UNINITIALIZED: frozenset({_S.INITIALIZING, _S.IN_TRANSACTION, _S.FATAL_ERROR}),
+    _S.UNINITIALIZED: frozenset({_S.INITIALIZING, _S.FATAL_ERROR}),
     _S.INITIALIZING: frozenset({_S.UNINITIALIZED, _S.READY, _S.FATAL_ERROR}),
     _S.READY: frozenset({_S.IN_TRANSACTION, _S.FATAL_ERROR}),
     _S.IN_TRANSACTION: frozenset(
@@ -45,7 +45,7 @@ MOVES: dict[TransactionState, frozenset[TransactionState]] = {
     _S.ABORTABLE_ERROR: frozenset({_S.ABORTING_TRANSACTION, _S.ABORTABLE_ERROR, _S.FATAL_ERROR}),
     _S.FATAL_ERROR: frozenset({_S.FATAL_ERROR}),
 }
-"""UNINITIALIZED leads to IN_TRANSACTION only for a producer attached to another's transaction."""
+"""The one way around it is `attach`, for a producer that joins another one's transaction."""
 
 FENCED_TEXT = (
     "Producer attempted an operation with an old epoch. Either there is a newer producer with the "
@@ -186,7 +186,8 @@ class TransactionMachine:
 
     def attach(self, partitions: Iterable[TopicPartition]) -> None:
         """Take part in a transaction that another producer has begun."""
-        self.move(TransactionState.IN_TRANSACTION)
+        assert self.state is TransactionState.UNINITIALIZED
+        self.state = TransactionState.IN_TRANSACTION
         self.join(partitions)
 
     def join(self, partitions: Iterable[TopicPartition]) -> None:
