@@ -14,7 +14,16 @@ COMMANDS = {
     "server-stop": ("moldau.cli.server_stop", "stop the brokers that run on this machine"),
     "topics": ("moldau.cli.topics", "create, list, describe, alter and delete topics"),
     "configs": ("moldau.cli.configs", "show and change settings of topics, brokers and groups"),
+    "get-offsets": ("moldau.cli.get_offsets", "show offsets of partitions"),
+    "delete-records": ("moldau.cli.delete_records", "cut the beginning off partitions"),
+    "log-dirs": ("moldau.cli.log_dirs", "show the size of partitions on disk"),
     "dump-log": ("moldau.cli.dump_log", "show what is in the files of a log"),
+    "groups": ("moldau.cli.groups", "list groups of all kinds"),
+    "transactions": ("moldau.cli.transactions", "look at transactions, end hanging ones"),
+    "leader-election": ("moldau.cli.leader_election", "let replicas lead again"),
+    "broker-api-versions": ("moldau.cli.broker_api_versions", "show what brokers serve"),
+    "cluster": ("moldau.cli.cluster", "show the cluster's id and brokers"),
+    "features": ("moldau.cli.features", "show which features are in force"),
 }
 """Every command: its module, which has `run(arguments) -> exit code`, and what it does."""
 
