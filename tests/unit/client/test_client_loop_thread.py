@@ -77,13 +77,13 @@ async def wait():
     try:
         await asyncio.sleep(60)
     finally:
-        print("cancelled", flush=True)
+        os.write(1, b"cancelled ")
 asyncio.run_coroutine_threadsafe(asyncio.sleep(60), background_loop())
 threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     run(wait())
 except KeyboardInterrupt:
-    print("interrupted", flush=True)
+    os.write(1, b"interrupted ")
 """
 
 
