@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau import Admin, NewTopic, TopicPartition, aio, errors
+from moldau.client.admin_quotas import QuotaFilter, QuotaMatch
 from moldau.client.admin_results import (
     AlterConfig,
     AlterOperation,
@@ -19,6 +20,14 @@ from moldau.client.admin_results import (
     NewPartitions,
     OffsetSpec,
     ResourceType,
+)
+from moldau.client.admin_security import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclResourceType,
+    ScramCredential,
+    ScramMechanism,
 )
 from moldau.client.loop_thread import run
 from moldau.client.records import OffsetAndMetadata
@@ -299,6 +308,47 @@ def test_topics_are_among_what_has_settings(admin: Admin, topic: str) -> None:
     except errors.UnsupportedVersionError:
         pytest.skip("the broker does not serve ListConfigResources")
     assert ConfigResource.topic(topic) in found
+
+
+def test_access_control_lists_are_made_listed_and_deleted(admin: Admin, fresh_name: Names) -> None:
+    user = f"User:{fresh_name('user')}"
+    acl = Acl(user, AclResourceType.TOPIC, "orders", AclOperation.READ)
+    try:
+        assert admin.create_acls([acl]).check() == {acl: None}
+    except (errors.UnsupportedVersionError, errors.SecurityDisabledError):
+        pytest.skip("the broker has no access control lists")
+    mine = AclFilter(principal=user)
+    eventually(lambda: admin.describe_acls(mine) == [acl])
+    assert admin.delete_acls([mine]).check() == {mine: [acl]}
+    eventually(lambda: admin.describe_acls(mine) == [])
+
+
+def test_credentials_are_set_and_deleted(admin: Admin, fresh_name: Names) -> None:
+    user = fresh_name("user")
+    try:
+        admin.upsert_user_scram_credential(user, "secret", iterations=4096)
+    except errors.UnsupportedVersionError:
+        pytest.skip("the broker keeps no credentials")
+    expected = [ScramCredential(ScramMechanism.SCRAM_SHA_256, 4096)]
+    eventually(lambda: admin.describe_user_scram_credentials([user]).get(user) == expected)
+    admin.delete_user_scram_credential(user)
+    with pytest.raises(errors.ResourceNotFoundError):
+        admin.delete_user_scram_credential(user)
+
+
+def test_quotas_are_set_and_removed(admin: Admin, fresh_name: Names) -> None:
+    user = fresh_name("user")
+    entity = (("user", user),)
+    try:
+        changed = admin.alter_client_quotas({entity: {"producer_byte_rate": 1000.0}})
+    except errors.UnsupportedVersionError:
+        pytest.skip("the broker keeps no quotas")
+    assert changed.check() == {entity: None}
+    mine = [QuotaFilter("user", QuotaMatch.EXACT, user)]
+    expected = {entity: {"producer_byte_rate": 1000.0}}
+    eventually(lambda: admin.describe_client_quotas(mine) == expected)
+    admin.alter_client_quotas({entity: {"producer_byte_rate": None}}).check()
+    eventually(lambda: admin.describe_client_quotas(mine) == {})
 
 
 def test_the_asyncio_twin_has_the_same_methods(bootstrap: str, fresh_name: Names) -> None:

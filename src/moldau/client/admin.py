@@ -18,6 +18,8 @@ from moldau.client.admin_group_offsets import GroupOffsetsAdmin
 from moldau.client.admin_groups import GroupsAdmin
 from moldau.client.admin_offsets import OffsetsAdmin
 from moldau.client.admin_partitions import PartitionsAdmin
+from moldau.client.admin_quotas import QuotasAdmin
+from moldau.client.admin_security import SecurityAdmin
 from moldau.client.admin_topics import TopicsAdmin
 from moldau.client.admin_transactions import TransactionsAdmin
 from moldau.client.cluster import Cluster
@@ -39,6 +41,8 @@ class AsyncAdmin(
     TransactionsAdmin,
     PartitionsAdmin,
     ClusterAdmin,
+    SecurityAdmin,
+    QuotasAdmin,
 ):
     """Administers a cluster from asyncio code.
 
@@ -128,6 +132,15 @@ class Admin:
     update_features = blocking(AsyncAdmin.update_features)
     unregister_broker = blocking(AsyncAdmin.unregister_broker)
     describe_metadata_quorum = blocking(AsyncAdmin.describe_metadata_quorum)
+
+    describe_acls = blocking(AsyncAdmin.describe_acls)
+    create_acls = blocking(AsyncAdmin.create_acls)
+    delete_acls = blocking(AsyncAdmin.delete_acls)
+    describe_user_scram_credentials = blocking(AsyncAdmin.describe_user_scram_credentials)
+    upsert_user_scram_credential = blocking(AsyncAdmin.upsert_user_scram_credential)
+    delete_user_scram_credential = blocking(AsyncAdmin.delete_user_scram_credential)
+    describe_client_quotas = blocking(AsyncAdmin.describe_client_quotas)
+    alter_client_quotas = blocking(AsyncAdmin.alter_client_quotas)
 
     def close(self) -> None:
         """Close the connections; a second time does nothing."""
