@@ -172,6 +172,10 @@ class Membership:
             group_instance_id=settings.group_instance_id,
         )
 
+    def heartbeat_failed(self, retry_at: Millis) -> None:
+        """No answer: the next one is due then."""
+        self._heartbeat_at = retry_at
+
     def leave_request(self, reason: str) -> LeaveGroupRequest | None:
         """None for those who have nothing to leave: static members come back as who they were."""
         if self.settings.group_instance_id is not None or not self.member_id:

@@ -1,0 +1,147 @@
+"""Batches as an Arrow table, without a Python object per record.
+
+pyarrow is an extra (`pip install 'moldau[arrow]'`), imported when the first table is made. The
+kernel in `records/columns.py` fills plain buffers; Arrow takes them as they are.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from moldau.client.consumer_buffer import BatchSlice
+from moldau.client.deserialization import corrupt
+from moldau.records.columns import Columns, measure_records
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_schema: Any = None
+
+
+def load_pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise ImportError(
+            "poll_arrow needs pyarrow: install it with pip install 'moldau[arrow]'"
+        ) from None
+    return pyarrow
+
+
+def schema() -> pyarrow.Schema:
+    """What every table looks like. A record without a timestamp has -1 ms."""
+    global _schema
+    if _schema is None:
+        pa = load_pyarrow()
+        header = pa.struct(
+            [pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]
+        )
+        _schema = pa.schema(
+            [
+                pa.field("topic", pa.dictionary(pa.int32(), pa.string()), nullable=False),
+                pa.field("partition", pa.int32(), nullable=False),
+                pa.field("offset", pa.int64(), nullable=False),
+                pa.field("timestamp", pa.timestamp("ms", "UTC"), nullable=False),
+                pa.field("key", pa.binary()),
+                pa.field("value", pa.binary()),
+                pa.field("headers", pa.list_(pa.field("item", header, nullable=False))),
+            ]
+        )
+    return _schema
+
+
+def table_of(slices: Sequence[BatchSlice]) -> pyarrow.Table:
+    """One table with the records of all batches, in their order."""
+    pa = load_pyarrow()
+    totals = [-1, 0, 0, 0, 0, 0, 0]
+    rows: list[int] = []
+    for piece in slices:
+        header, body = piece.header, piece.body
+        delta_first = max(piece.offset_first - header.base_offset, 0)
+        measure = measure_records(body, 0, len(body), header.record_count, delta_first)
+        if measure[0] >= 0:
+            raise corrupt(piece.tp, header, f"record {measure[0]} is broken")
+        rows.append(measure[1])
+        for index in range(1, len(totals)):
+            totals[index] += measure[index]
+    columns = Columns(tuple(totals))  # type: ignore[arg-type]
+    for piece, count in zip(slices, rows, strict=True):
+        _add(columns, piece, count)
+    return pa.Table.from_arrays(_arrays(pa, columns, slices, rows), schema=schema())
+
+
+def _add(columns: Columns, piece: BatchSlice, count: int) -> None:
+    header, body = piece.header, piece.body
+    delta_first = max(piece.offset_first - header.base_offset, 0)
+    start = columns.rows
+    columns.add(
+        (body, 0, len(body)),
+        header.record_count,
+        delta_first,
+        (header.base_offset, header.base_timestamp),
+    )
+    if header.has_log_append_time:
+        # The broker's time holds for the whole batch.
+        stamps = memoryview(array("q", [header.max_timestamp]) * count)
+        memoryview(columns.timestamps)[start : start + count] = stamps
+
+
+def _arrays(
+    pa: Any, columns: Columns, slices: Sequence[BatchSlice], rows: Sequence[int]
+) -> list[Any]:
+    count = columns.rows
+    names = {name: place for place, name in enumerate(dict.fromkeys(p.tp.topic for p in slices))}
+    topics, partitions = array("i"), array("i")
+    for piece, each in zip(slices, rows, strict=True):
+        topics.extend(array("i", [names[piece.tp.topic]]) * each)
+        partitions.extend(array("i", [piece.tp.partition]) * each)
+    buffer = pa.py_buffer
+
+    def numbers(kind: Any, data: Any) -> Any:
+        return pa.Array.from_buffers(kind, count, [None, buffer(data)])
+
+    def blobs(valid: Any, nulls: int, ends: Any, data: Any) -> Any:
+        validity = buffer(valid) if nulls else None
+        return pa.Array.from_buffers(
+            pa.binary(), count, [validity, buffer(ends), buffer(data)], null_count=nulls
+        )
+
+    return [
+        pa.DictionaryArray.from_arrays(
+            numbers(pa.int32(), topics), pa.array(list(names), pa.string())
+        ),
+        numbers(pa.int32(), partitions),
+        numbers(pa.int64(), columns.offsets),
+        numbers(pa.timestamp("ms", "UTC"), columns.timestamps),
+        blobs(columns.keys_valid, columns.null_keys, columns.key_ends, columns.keys),
+        blobs(columns.values_valid, columns.null_values, columns.value_ends, columns.values),
+        _headers(pa, columns),
+    ]
+
+
+def _headers(pa: Any, columns: Columns) -> Any:
+    count = columns.headers
+    buffer = pa.py_buffer
+    keys = pa.Array.from_buffers(
+        pa.binary(),
+        count,
+        [None, buffer(columns.header_key_ends), buffer(columns.header_keys)],
+    )
+    validity = buffer(columns.header_values_valid) if columns.null_header_values else None
+    values = pa.Array.from_buffers(
+        pa.binary(),
+        count,
+        [validity, buffer(columns.header_value_ends), buffer(columns.header_values)],
+        null_count=columns.null_header_values,
+    )
+    kind = schema().field("headers").type
+    try:
+        texts = keys.cast(pa.string())
+    except pa.ArrowInvalid:
+        # Nobody checks that header keys are UTF-8.
+        texts = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
+    pairs = pa.StructArray.from_arrays([texts, values], fields=list(kind.value_type))
+    ends = pa.Array.from_buffers(pa.int32(), columns.rows + 1, [None, buffer(columns.header_ends)])
+    return pa.ListArray.from_arrays(ends, pairs, type=kind)

@@ -1,0 +1,268 @@
+"""From the bytes of a fetch to the records a user sees: which batches count, and what is in them.
+
+Nothing here waits or keeps time. A fetch is kept as bytes until the user asks for its records;
+then a batch is decoded as a whole and handed out in slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+from moldau.client.errors import KafkaError, SerializationError, error_class
+from moldau.client.records import ConsumerRecord, TimestampType
+from moldau.client.serializers import Deserialize
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import TopicPartition
+from moldau.records import kernel
+from moldau.records.batch import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    CRC_START,
+    HEADER_BYTES,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    read_header,
+)
+from moldau.records.checksum import crc32c
+from moldau.records.codec import (
+    DECOMPRESSED_BYTES_MAX,
+    ControlType,
+    decode_batch,
+    decode_marker,
+)
+from moldau.records.compression import decompress
+from moldau.wire.messages.fetch import AbortedTransaction
+
+
+class Fetched:
+    """What one fetch brought of one partition: batches that count, from an offset on."""
+
+    __slots__ = (
+        "batches",
+        "current",
+        "next_offset",
+        "position",
+        "round",
+        "rows",
+        "size_bytes",
+        "tp",
+        "view",
+    )
+
+    def __init__(
+        self,
+        tp: TopicPartition,
+        round: int,
+        view: memoryview,
+        batches: list[kernel.BatchRow],
+        position: int,
+        next_offset: int,
+    ) -> None:
+        self.tp = tp
+        self.round = round
+        self.view = view
+        self.batches = batches
+        """Those not yet begun, last first."""
+        self.position = position
+        self.next_offset = next_offset
+        """Behind everything in it, also what a reader does not see."""
+        self.rows: list[ConsumerRecord] = []
+        """Decoded and not yet handed out, last first."""
+        self.current: kernel.BatchRow | None = None
+        """The batch that `rows` came from."""
+        self.size_bytes = len(view)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.rows and not self.batches
+
+
+def batches_of(
+    tp: TopicPartition,
+    round: int,
+    view: memoryview,
+    offset: int,
+    aborted: Sequence[AbortedTransaction] | None,
+) -> Fetched:
+    """Find the batches in a fetch from `offset` on, without those that readers must not see.
+
+    `aborted` is given for readers of committed records only.
+    """
+    rows = kernel.scan_batches(view, 0, len(view))
+    if not rows and len(view) > 0:
+        if len(view) > HEADER_BYTES and view[16] != 2:
+            raise error_class(Error.UNSUPPORTED_FOR_MESSAGE_FORMAT)(
+                f"{tp} at offset {offset} holds messages of format {view[16]}: only 2 can be read"
+            )
+        raise error_class(Error.MESSAGE_TOO_LARGE)(
+            f"The record at {tp}, offset {offset}, is larger than the fetch size of"
+            f" {len(view)} bytes: raise max.partition.fetch.bytes"
+        )
+    next_offset = max(offset, rows[-1][3] + 1) if rows else offset
+    if aborted is None:
+        counting = [row for row in rows if not row[7] & CONTROL_FLAG and row[3] >= offset]
+    else:
+        counting = [row for row in committed(view, rows, aborted) if row[3] >= offset]
+    counting.reverse()
+    return Fetched(tp, round, view, counting, offset, next_offset)
+
+
+def committed(
+    view: memoryview, rows: Sequence[kernel.BatchRow], aborted: Sequence[AbortedTransaction]
+) -> list[kernel.BatchRow]:
+    """Without control batches and without what aborted transactions wrote.
+
+    A producer's records are dropped from its transaction's first offset up to the abort marker.
+    """
+    upcoming = sorted(aborted, key=lambda row: row.first_offset, reverse=True)
+    aborting: set[int] = set()
+    counting = []
+    for row in rows:
+        position, _, _, last_offset, _, _, producer_id, attributes = row
+        while upcoming and upcoming[-1].first_offset <= last_offset:
+            aborting.add(upcoming.pop().producer_id)
+        if attributes & CONTROL_FLAG:
+            if producer_id in aborting and _is_abort(view, position):
+                aborting.discard(producer_id)
+        elif not (attributes & TRANSACTIONAL_FLAG and producer_id in aborting):
+            counting.append(row)
+    return counting
+
+
+def _is_abort(view: memoryview, position: int) -> bool:
+    try:
+        records = decode_batch(view, position)
+        marker = decode_marker(records[0]) if records else None
+    except ApiError as fault:
+        raise error_class(fault.error)(fault.message) from None
+    return marker is not None and marker.kind is ControlType.ABORT
+
+
+def body_of(
+    tp: TopicPartition, view: memoryview, row: kernel.BatchRow, check_crcs: bool
+) -> tuple[BatchHeader, Any]:
+    """A batch's header and its records' bytes, decompressed; what is damaged is refused."""
+    position, size = row[0], row[1]
+    header = read_header(view, position)
+    if check_crcs and crc32c(view[position + CRC_START : position + size]) != header.crc:
+        raise corrupt(tp, header, "its checksum is wrong")
+    body = view[position + HEADER_BYTES : position + size]
+    if header.attributes & CODEC_MASK:
+        try:
+            return header, decompress(header.codec, body, DECOMPRESSED_BYTES_MAX)
+        except ApiError as fault:
+            raise corrupt(tp, header, fault.message) from None
+    return header, body
+
+
+def corrupt(tp: TopicPartition, header: BatchHeader, reason: str) -> KafkaError:
+    return error_class(Error.CORRUPT_MESSAGE)(
+        f"The batch of {tp} at offset {header.base_offset} is corrupt: {reason}."
+        " Seek behind it to go on"
+    )
+
+
+class RecordReader:
+    """Turns fetched bytes into records; keys and values stay bytes without a deserializer."""
+
+    def __init__(
+        self,
+        *,
+        check_crcs: bool = True,
+        key_deserializer: Deserialize | None = None,
+        value_deserializer: Deserialize | None = None,
+    ) -> None:
+        self.check_crcs = check_crcs
+        self._key = key_deserializer
+        self._value = value_deserializer
+
+    def take(self, fetched: Fetched, count: int) -> list[ConsumerRecord]:
+        """The next records, at most `count`; none means that the fetch is used up.
+
+        `fetched.position` is then behind the last of them.
+        """
+        rows = fetched.rows
+        if not rows:
+            while not rows and fetched.batches:
+                fetched.current = fetched.batches[-1]
+                rows, is_whole = self._decode(fetched, fetched.current)
+                if is_whole:
+                    fetched.batches.pop()
+            fetched.rows = rows
+            if not rows:
+                fetched.position = fetched.next_offset
+                return []
+        taken = rows[: -count - 1 : -1]
+        del rows[-count:]
+        if rows or fetched.batches:
+            fetched.position = taken[-1].offset + 1
+        else:
+            fetched.position = fetched.next_offset
+        return taken
+
+    def _decode(self, fetched: Fetched, row: kernel.BatchRow) -> tuple[list[ConsumerRecord], bool]:
+        """The batch's records from the position on, last first, and whether that is all of them:
+        a record that no deserializer can read ends the list, and is told when it is the first."""
+        tp = fetched.tp
+        header, body = body_of(tp, fetched.view, row, self.check_crcs)
+        data = bytes(body)
+        rows, fault_index = kernel.read_records(
+            data, data, header.base_offset, header.base_timestamp, header.record_count
+        )
+        if fault_index >= 0:
+            raise corrupt(tp, header, f"record {fault_index} is broken")
+        if header.base_offset < fetched.position:
+            rows = [row for row in rows if row[0] >= fetched.position]
+        if not rows:
+            return [], True
+        offsets, stamps, keys, values, headers = zip(*rows, strict=True)
+        kind = TimestampType.CREATE_TIME
+        times: Any = stamps
+        if header.attributes & LOG_APPEND_TIME_FLAG:
+            kind = TimestampType.LOG_APPEND_TIME
+            times = repeat(header.max_timestamp)
+        readable: Any = keys
+        if self._key is not None:
+            readable = self._deserialize(self._key, tp, offsets, keys, "key")
+        written: Any = values
+        if self._value is not None:
+            written = self._deserialize(self._value, tp, offsets, values, "value")
+        columns = zip(
+            repeat(tp.topic),
+            repeat(tp.partition),
+            offsets,
+            times,
+            repeat(kind),
+            readable,
+            written,
+            headers,
+            repeat(header.leader_epoch),
+            strict=False,
+        )
+        records = list(map(ConsumerRecord._make, columns))
+        records.reverse()
+        return records, len(records) == len(rows)
+
+    @staticmethod
+    def _deserialize(
+        deserialize: Deserialize,
+        tp: TopicPartition,
+        offsets: Sequence[int],
+        column: Sequence[bytes | None],
+        what: str,
+    ) -> list[Any]:
+        """As far as it goes; what stops it is raised if it is the first."""
+        made: list[Any] = []
+        try:
+            # What comes before a failure stays in the list.
+            made.extend(deserialize(tp.topic, data) for data in column)
+        except (ValueError, TypeError, LookupError, ArithmeticError, KafkaError) as fault:
+            if not made:
+                raise SerializationError(
+                    f"Error deserializing {what} for partition {tp} at offset {offsets[0]}."
+                    f" If needed, please seek past the record to continue consumption: {fault}"
+                ) from fault
+        return made

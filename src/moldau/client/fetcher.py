@@ -1,0 +1,357 @@
+"""Keeps records coming: one fetch per broker is always under way while there is room for more.
+
+`pump` looks at all partitions and starts the fetches that make sense; everything that may change
+the picture calls it: an answer, a seek, a new assignment, records taken. Fetches run ahead of the
+user up to fetch.max.bytes in all and a few fetches per partition. What arrives waits as bytes in
+`ready`; decoding is left to whoever takes it, so `ready` may be emptied from another thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from moldau.client.cluster import Cluster
+from moldau.client.consumer_session import FetchSession, Want
+from moldau.client.deserialization import Fetched, batches_of
+from moldau.client.errors import KafkaError, NoOffsetForPartitionError, error_for
+from moldau.client.positions import PartitionState, Positions
+from moldau.config.client_consumer import ConsumerConfig
+from moldau.model.errors import Error
+from moldau.model.names import TopicPartition
+from moldau.wire.messages.fetch import (
+    FetchablePartitionResponse,
+    FetchRequest,
+    FetchResponse,
+)
+
+AHEAD_FETCHES = 8
+"""How many fetches of a partition may wait to be read."""
+
+_STALE_LEADER = {
+    Error.NOT_LEADER_OR_FOLLOWER,
+    Error.REPLICA_NOT_AVAILABLE,
+    Error.KAFKA_STORAGE_ERROR,
+    Error.FENCED_LEADER_EPOCH,
+    Error.OFFSET_NOT_AVAILABLE,
+    Error.UNKNOWN_LEADER_EPOCH,
+    Error.UNKNOWN_TOPIC_OR_PARTITION,
+    Error.UNKNOWN_TOPIC_ID,
+    Error.INCONSISTENT_TOPIC_ID,
+    Error.LEADER_NOT_AVAILABLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    min_bytes: int
+    max_bytes: int
+    max_wait_ms: int
+    partition_max_bytes: int
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    metadata_max_age_ms: int
+    is_read_committed: bool
+    rack: str
+
+    @classmethod
+    def of(cls, config: ConsumerConfig) -> FetchSettings:
+        return cls(
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            max_wait_ms=config.fetch_max_wait_ms,
+            partition_max_bytes=config.max_partition_fetch_bytes,
+            request_timeout_ms=config.request_timeout_ms,
+            retry_backoff_ms=config.retry_backoff_ms,
+            metadata_max_age_ms=config.metadata_max_age_ms,
+            is_read_committed=config.isolation_level == "read_committed",
+            rack=config.client_rack,
+        )
+
+
+class Fetcher:
+    """Belongs to the loop; of its methods only `ready` is for other threads."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        positions: Positions,
+        settings: FetchSettings,
+        *,
+        on_ready: Callable[[], None],
+        reset: Callable[[PartitionState], bool],
+        prefix: str,
+    ) -> None:
+        """`on_ready` is told of data and failures; `reset` has a lost position looked up, or
+        says that the user wants to be told."""
+        self._cluster = cluster
+        self._positions = positions
+        self._settings = settings
+        self._on_ready = on_ready
+        self._reset = reset
+        self._log = logging.getLogger("moldau.consumer.fetcher")
+        self._prefix = prefix
+        self._sessions: dict[int, FetchSession] = {}
+        self._under_way: dict[int, asyncio.Task[None]] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._is_closed = False
+        self.ready: deque[Fetched] = deque()
+        self.failures: deque[KafkaError] = deque()
+        self.is_full = False
+        """Whether something was not fetched for want of room: taking records should pump."""
+
+    def pump(self) -> None:
+        if self._is_closed:
+            return
+        wanted: dict[int, dict[TopicPartition, Want]] = {}
+        held = Counter[TopicPartition]()
+        for fetched in list(self.ready):
+            held[fetched.tp] += fetched.size_bytes
+        is_full = held.total() >= max(self._settings.max_bytes, 1)
+        self.is_full = is_full
+        now = self._loop.time()
+        for tp, state in self._positions.partitions.items():
+            if state.fetch_offset is None or state.is_paused or state.is_validating:
+                continue
+            if state.retry_at > now:
+                self._loop.call_at(state.retry_at, self.pump)
+                continue
+            if is_full or held[tp] >= AHEAD_FETCHES * self._settings.partition_max_bytes > 0:
+                self.is_full = True
+                continue
+            node_id = self._node_for(state, now)
+            if node_id is not None:
+                wanted.setdefault(node_id, {})[tp] = self._want(tp, state)
+        for node_id, wants in wanted.items():
+            if node_id not in self._under_way:
+                self._start(node_id, wants)
+
+    def _want(self, tp: TopicPartition, state: PartitionState) -> Want:
+        assert state.fetch_offset is not None, tp
+        return Want(
+            self._cluster.topic_id(tp.topic),
+            state.fetch_offset,
+            state.leader_epoch,
+            self._settings.partition_max_bytes,
+        )
+
+    def _node_for(self, state: PartitionState, now: float) -> int | None:
+        found = self._cluster.leader(*state.tp)
+        if found is None:
+            self.refresh_soon()
+            return None
+        leader, epoch = found
+        if epoch > state.leader_epoch:
+            if state.leader_epoch >= 0 and state.epoch >= 0:
+                # Another leader may have a shorter log than the one that was read (KIP-320).
+                state.is_validating = True
+                self._on_ready()
+                return None
+            state.leader_epoch = epoch
+        if state.replica >= 0:
+            if state.replica_until > now and state.replica in self._cluster.network.nodes:
+                return state.replica
+            state.replica = -1
+        return leader
+
+    def _start(self, node_id: int, wants: dict[TopicPartition, Want]) -> None:
+        settings = self._settings
+        request = FetchRequest(
+            max_wait_ms=settings.max_wait_ms,
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            isolation_level=int(settings.is_read_committed),
+            rack_id=settings.rack,
+        )
+        session = self._sessions.setdefault(node_id, FetchSession())
+        version_max = session.fill(request, wants)
+        partitions = self._positions.partitions
+        rounds = {tp: (partitions[tp].round, want.fetch_offset) for tp, want in wants.items()}
+        task = self._loop.create_task(self._fetch(node_id, request, version_max, rounds))
+        self._under_way[node_id] = task
+
+    async def _fetch(
+        self,
+        node_id: int,
+        request: FetchRequest,
+        version_max: int | None,
+        rounds: dict[TopicPartition, tuple[int, int]],
+    ) -> None:
+        session = self._sessions[node_id]
+        try:
+            response = await self._cluster.network.call(
+                node_id,
+                request,
+                version_max=version_max,
+                version_min=4,
+                timeout_ms=self._settings.request_timeout_ms + self._settings.max_wait_ms,
+            )
+        except KafkaError as fault:
+            session.failed()
+            self._failed(fault, rounds)
+        else:
+            if session.answered(response.error_code, response.session_id):
+                self._take_in(session, response, rounds)
+            else:
+                name = Error(response.error_code).name
+                self._log.info(
+                    "%sNode %d was unable to process the fetch request with (sessionId=%d,"
+                    " epoch=%d): %s.",
+                    *(self._prefix, node_id, request.session_id, request.session_epoch, name),
+                )
+        finally:
+            del self._under_way[node_id]
+        self.pump()
+
+    def _failed(self, fault: KafkaError, rounds: dict[TopicPartition, tuple[int, int]]) -> None:
+        """The broker did not answer: all its partitions wait a little, and may have moved."""
+        if self._is_closed:
+            return
+        if not fault.retriable and fault.code is not Error.BROKER_NOT_AVAILABLE:
+            self.fail(fault)
+        for tp in rounds:
+            state = self._positions.partitions.get(tp)
+            if state is not None:
+                self._pause(state)
+                state.replica = -1
+        self.refresh_soon()
+
+    def _pause(self, state: PartitionState) -> None:
+        state.retry_at = self._loop.time() + self._settings.retry_backoff_ms / 1000
+
+    def fail(self, fault: KafkaError) -> None:
+        """For the next poll to raise."""
+        self.failures.append(fault)
+        self._on_ready()
+
+    def _take_in(
+        self,
+        session: FetchSession,
+        response: FetchResponse,
+        rounds: dict[TopicPartition, tuple[int, int]],
+    ) -> None:
+        has_data = False
+        for topic in response.responses:
+            name = session.name_of(topic.topic_id, topic.topic)
+            for row in topic.partitions:
+                tp = TopicPartition(name, row.partition_index)
+                state = self._positions.partitions.get(tp)
+                if state is None or tp not in rounds:
+                    continue
+                asked_in, offset = rounds[tp]
+                if state.round != asked_in or state.fetch_offset != offset:
+                    continue
+                if row.error_code:
+                    self._refused(state, row, response)
+                else:
+                    has_data |= self._add(state, row, offset)
+        if has_data:
+            self._on_ready()
+
+    def _add(self, state: PartitionState, row: FetchablePartitionResponse, offset: int) -> bool:
+        state.high_watermark = row.high_watermark
+        state.last_stable_offset = row.last_stable_offset
+        if row.log_start_offset >= 0:
+            state.log_start_offset = row.log_start_offset
+        if row.preferred_read_replica >= 0:
+            age_s = self._settings.metadata_max_age_ms / 1000
+            state.replica = row.preferred_read_replica
+            state.replica_until = self._loop.time() + age_s
+        if row.diverging_epoch is not None and row.diverging_epoch.end_offset >= 0:
+            state.is_validating = True
+            return True
+        if not row.records:
+            return False
+        aborted = None
+        if self._settings.is_read_committed:
+            aborted = row.aborted_transactions or []
+        view: Any = row.records
+        try:
+            fetched = batches_of(state.tp, state.round, view, offset, aborted)
+        except KafkaError as fault:
+            self._pause(state)
+            self.fail(fault)
+            return True
+        state.fetch_offset = fetched.next_offset
+        self.ready.append(fetched)
+        return True
+
+    def _refused(
+        self, state: PartitionState, row: FetchablePartitionResponse, response: FetchResponse
+    ) -> None:
+        code = row.error_code
+        tp = state.tp
+        if code == Error.OFFSET_OUT_OF_RANGE:
+            self._out_of_range(state)
+        elif code in _STALE_LEADER:
+            hint = row.current_leader
+            moved = hint is not None and self._cluster.leader_moved(
+                *tp, hint.leader_id, hint.leader_epoch, response.node_endpoints
+            )
+            if not moved:
+                self._pause(state)
+                self.refresh_soon()
+        else:
+            self._pause(state)
+            self.fail(error_for(code, f"{tp}: {Error(code).sentence}"))
+
+    def _out_of_range(self, state: PartitionState) -> None:
+        if state.replica >= 0:
+            # The follower may lag behind; the leader knows.
+            state.replica = -1
+        elif state.fetch_offset != state.position:
+            # Found out while fetching ahead: what is buffered comes first.
+            state.fetch_offset = state.position
+            self._pause(state)
+        elif self._reset(state):
+            self._log.info(
+                "%sFetch position %s is out of range for partition %s, resetting offset",
+                *(self._prefix, state.fetch_offset, state.tp),
+            )
+            self._on_ready()
+        else:
+            self._pause(state)
+            self.fail(
+                NoOffsetForPartitionError(
+                    f"Offset {state.fetch_offset} of {state.tp} is out of range and no reset"
+                    " policy is set (auto.offset.reset=none)"
+                )
+            )
+
+    def refresh_soon(self) -> None:
+        """Ask for metadata, if that is not under way; pump when it is there."""
+        if self._refreshing is None and not self._is_closed:
+            self._refreshing = self._loop.create_task(self._refresh())
+
+    async def _refresh(self) -> None:
+        try:
+            topics = {tp.topic for tp in self._positions.partitions}
+            await self._cluster.refresh(topics, allow_auto_create=False)
+            missing = any(self._cluster.leader(*tp) is None for tp in self._positions.partitions)
+            if missing:
+                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+        except KafkaError as fault:
+            self._log.warning("%sNo metadata: %s", self._prefix, fault)
+            await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+        finally:
+            self._refreshing = None
+        self.pump()
+
+    async def close(self) -> None:
+        self._is_closed = True
+        tasks: list[asyncio.Task[None]] = list(self._under_way.values())
+        if self._refreshing is not None:
+            tasks.append(self._refreshing)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self.ready.clear()
+
+
+Work = Coroutine[Any, Any, None]
