@@ -3,8 +3,8 @@
 Such a request differs from the client's last one in its correlation id, its records and perhaps
 its partition. So the bytes that name topic and partition are the key to everything that does not
 change, the answer's layout included, which the ordinary encoder makes once. Whatever is not plain
-(transactions, acks=0, several partitions, followers to wait for) is left to the ordinary handler:
-this lane has then done nothing.
+(a transaction's first batch in a partition, acks=0, several partitions, followers to wait for) is
+left to the ordinary handler: this lane has then done nothing.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ ACKS_ALL: Final = -1
 ENTRIES_MAX: Final = 10_000
 RECORDS_MIN: Final = 61
 ATTRIBUTES_LOW_BYTE: Final = 22
+PRODUCER_POSITION: Final = 43
 TAGS_BYTES: Final = 3
 """The empty tagged fields of partition, topic and request close the frame."""
 
-# No transactional id, acks, timeout, topic count + 1, length of the name + 1.
-_start_at = struct.Struct(">BhiBB").unpack_from
-_START_BYTES = 7
+# Acks, timeout, topic count + 1, length of the name + 1.
+_start_at = struct.Struct(">hiBB").unpack_from
+_START_BYTES = 6
+_producer_at = struct.Struct(">qh").unpack_from
 # Index, error, base offset, append time, log start offset: the part of an answer that changes.
 _ROW = struct.Struct(">ihqqq")
 
@@ -96,10 +98,15 @@ class ProduceLane:
 
         Raises struct.error or IndexError for a frame that is cut short, as decoding it would.
         """
-        named, acks, _, topics, length = _start_at(frame, position)
-        if named or topics != 2 or (acks != 1 and acks != ACKS_ALL):
+        # The length of the transactional id + 1; 0 if there is none.
+        named = frame[position]
+        if named > 127:
             return None
-        start = position + _START_BYTES
+        start = position + (named or 1)
+        acks, _, topics, length = _start_at(frame, start)
+        if topics != 2 or (acks != 1 and acks != ACKS_ALL):
+            return None
+        start += _START_BYTES
         # Topic count, name (or id), partition count, partition index.
         end = start + (22 if version >= TOPIC_IDS_SINCE else length + 6)
         key = (version, bytes(frame[start:end]))
@@ -120,7 +127,10 @@ class ProduceLane:
             return None
         if acks == ACKS_ALL and len(partition.isr) > 1:
             return None
-        if frame[end + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG:
+        is_transactional = frame[end + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
+        if (is_transactional or named) and not (
+            is_transactional and named and self._is_ongoing(replica, frame, end)
+        ):
             return None
         try:
             appended = replica.append(frame[end:records_end], acks, self._wall_ms())
@@ -138,6 +148,13 @@ class ProduceLane:
             log_start_offset,
             entry.suffix,
         )
+
+    def _is_ongoing(self, replica: Replica, frame: memoryview, position: int) -> bool:
+        """Whether the batch belongs to a transaction that the partition knows of already."""
+        producer_id, epoch = _producer_at(frame, position + PRODUCER_POSITION)
+        return replica.log.producers.is_in_transaction(
+            producer_id, epoch
+        ) and not self._services.transactional_writes.is_waiting(producer_id)
 
     def _learn(
         self, frame: memoryview, position: int, version: int, key: tuple[int, bytes]

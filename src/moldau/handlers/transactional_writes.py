@@ -4,6 +4,8 @@ Otherwise no marker would ever come for it, and readers of committed data would 
 (KIP-890). The coordinator is asked for a transaction's first batch in a partition only: from then
 on the partition's own log knows of the transaction. While it is asked, later batches of the same
 producer wait, or they would be written out of order.
+
+The broker imports this when it starts, and what it needs of transactions with the first of them.
 """
 
 from __future__ import annotations
@@ -18,14 +20,6 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from moldau.records.batch import HEADER_BYTES, BatchHeader, read_header
 from moldau.replication.replica import Replica
-from moldau.transactions.commands import AddPartitions
-from moldau.transactions.facts import VERSION_1, VERSION_2
-from moldau.transactions.verification import (
-    REGISTERS_SINCE,
-    BeforeWrite,
-    before_write,
-    produce_refusal,
-)
 from moldau.wire.messages.produce import ProduceRequest
 
 TOPIC_IDS_SINCE = 13
@@ -63,6 +57,8 @@ class _Asked(NamedTuple):
     future: asyncio.Future[object]
 
     def refusals(self) -> Refusals:
+        from moldau.transactions.verification import produce_refusal
+
         fault = self.future.exception()
         if isinstance(fault, ApiError):
             refusal = produce_refusal(fault.error, self.version)
@@ -78,6 +74,8 @@ class _Asked(NamedTuple):
     def is_too_early(self) -> bool:
         """The last transaction is still being completed. Older clients have added the partition
         themselves and need not wait for that."""
+        from moldau.transactions.verification import REGISTERS_SINCE
+
         fault = self.future.exception()
         return (
             isinstance(fault, ApiError)
@@ -102,6 +100,10 @@ class TransactionalWrites:
     def __init__(self) -> None:
         self._turns: dict[int, _Turn] = {}
         """By producer id, while one of its requests waits for the coordinator."""
+
+    def is_waiting(self, producer_id: int) -> bool:
+        """Whether a request of the producer waits: what comes now must wait behind it."""
+        return producer_id in self._turns
 
     async def prepare(self, request: ProduceRequest, ctx: RequestContext, on: Services) -> Refusals:
         """What may not be written, and why. Write the rest without waiting for anything."""
@@ -136,6 +138,8 @@ async def _wait(
 ) -> Refusals:
     """Ask, and ask again while it is too early: that soon passes, and to send all its records
     again would cost the client more."""
+    from moldau.transactions.verification import produce_refusal
+
     config = on.config
     wait_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
     deadline_ms = on.clock.monotonic_ms() + wait_ms
@@ -164,6 +168,10 @@ def _ask(
     request: ProduceRequest, ctx: RequestContext, on: Services, writes: list[_Write]
 ) -> _Asked | None:
     """None if nothing has to be asked."""
+    from moldau.transactions.commands import AddPartitions
+    from moldau.transactions.facts import VERSION_1, VERSION_2
+    from moldau.transactions.verification import REGISTERS_SINCE, BeforeWrite, before_write
+
     transactional_id, version = request.transactional_id, ctx.api_version
     assert transactional_id is not None
     enabled = on.config.transaction_partition_verification_enable

@@ -144,3 +144,47 @@ def test_a_replicated_partition_is_left_to_the_handler_and_a_removed_one_is_forg
         assert node.replicas.find("t", 0).log.offset_end == 1
 
     play(scenario, tmp_path)
+
+
+def in_transaction(sequence: int, epoch: int = 0) -> bytes:
+    return batch(
+        b"t", producer_id=5, producer_epoch=epoch, base_sequence=sequence, transactional=True
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["", "tx", "n" * 126])
+def test_a_batch_of_a_transaction_that_the_partition_knows_takes_the_lane(
+    name: str, version: int, tmp_path: Path
+) -> None:
+    async def scenario(node: Node) -> None:
+        topic_id = await node.create_topic("t")
+        lane = ProduceLane(node.on)
+        first = produce(in_transaction(0), topic_id, transactional_id=name)
+        assert by_lane(lane, first, version) is None, "the coordinator has to be asked"
+        assert node.replicas.find("t", 0).log.offset_end == 0
+        node.replicas.find("t", 0).append(memoryview(bytearray(in_transaction(0))), -1, 1_000)
+        second = produce(in_transaction(1), topic_id, transactional_id=name)
+        assert by_lane(lane, second, version) is not None
+        again = produce(in_transaction(1), topic_id, transactional_id=name)
+        assert by_lane(lane, again, version) == await by_handler(node, again, version)
+        assert node.replicas.find("t", 0).log.offset_end == 2
+
+    play(scenario, tmp_path)
+
+
+def test_what_does_not_fit_the_open_transaction_takes_the_ordinary_way(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        topic_id = await node.create_topic("t")
+        lane = ProduceLane(node.on)
+        node.replicas.find("t", 0).append(memoryview(bytearray(in_transaction(0))), -1, 1_000)
+        for records, name in [
+            (in_transaction(0, epoch=1), "tx"),
+            (in_transaction(1), None),
+            (in_transaction(1), "n" * 127),
+            (numbered(1), "tx"),
+        ]:
+            assert by_lane(lane, produce(records, topic_id, transactional_id=name), 12) is None
+        assert node.replicas.find("t", 0).log.offset_end == 1
+
+    play(scenario, tmp_path)
