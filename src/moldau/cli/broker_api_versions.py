@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from moldau.client.network import Node
     from moldau.wire.apis import Api
 
+BETWEEN_BROKERS = frozenset((4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82))
+"""What no client sends; brokers that do not serve the rest are said not to."""
+
 
 def run(arguments: Sequence[str]) -> int:
     return run_tool(TOOL, arguments)
@@ -34,9 +37,12 @@ def main(given: Given, out: Output) -> None:
                 out.line(f"{node_text(node)} -> ERROR: {fault_of(error).java}: {error}")
                 continue
             lines = []
-            for key, row in served.items():
-                api = known.get(key)
+            for key in sorted({*served, *known} - BETWEEN_BROKERS):
+                api, row = known.get(key), served.get(key)
                 name = f"UNKNOWN({key})" if api is None else f"{api.name}({key})"
+                if row is None:
+                    lines.append(f"\t{name}: UNSUPPORTED")
+                    continue
                 usable = use_of(row, api)
                 lines.append(f"\t{name}: {versions_text(*row[1:])} [{usable}]")
             if given.has("json"):
