@@ -60,6 +60,8 @@ class SequenceBook:
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.partitions: dict[TopicPartition, PartitionSequences] = {}
+        self.established: set[TopicPartition] = set()
+        """Partitions whose leader is known to have a record of this producer id."""
         self.broken: set[TopicPartition] = set()
         """Partitions with a gap that only a new epoch closes."""
 
@@ -68,6 +70,8 @@ class SequenceBook:
         return self.producer_id != NO_PRODUCER_ID
 
     def set_identity(self, producer_id: int, producer_epoch: int) -> None:
+        if producer_id != self.producer_id:
+            self.established.clear()
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
 
     def restart_all(self) -> None:
@@ -81,6 +85,8 @@ class SequenceBook:
             entry = self._entry(partition)
             entry.producer_id, entry.producer_epoch = self.producer_id, self.producer_epoch
             entry.next_sequence = entry.acked_end = sequence
+            if sequence:
+                self.established.add(partition)
 
     def next_sequences(self) -> dict[TopicPartition, int]:
         """Of every partition written to in this epoch."""
@@ -98,8 +104,11 @@ class SequenceBook:
         if batch.has_sequence:
             # One retry at a time, the oldest first: what follows would be refused as a gap.
             return bool(entry.in_flight) and entry.in_flight[0] is batch
-        if entry.in_flight and not self._is_current(entry):
-            return False
+        if entry.in_flight:
+            # A leader takes whatever sequence of a producer it sees first. If the first batch has
+            # to be sent again, one sent right after it must not have been that.
+            if batch.topic_partition not in self.established or not self._is_current(entry):
+                return False
         return entry.unresolved_end is None
 
     def assign(self, batch: ProducerBatch) -> None:
@@ -118,6 +127,8 @@ class SequenceBook:
         entry = self._entry(batch.topic_partition)
         if batch in entry.in_flight:
             entry.in_flight.remove(batch)
+        if batch.producer_id == self.producer_id:
+            self.established.add(batch.topic_partition)
         if not self._same_epoch(entry, batch):
             return
         if _is_after(batch.sequence_end, entry.acked_end):
@@ -131,9 +142,11 @@ class SequenceBook:
         """Whether a refusal for its sequence is worth a retry; may ask for a new epoch."""
         partition = batch.topic_partition
         entry = self._entry(partition)
-        follows = self._same_epoch(entry, batch) and batch.base_sequence == entry.acked_end
+        is_ahead = not self._same_epoch(entry, batch) or _is_after(
+            batch.base_sequence, entry.acked_end
+        )
         if error == Error.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            if entry.unresolved_end is None and not follows:
+            if entry.unresolved_end is None and is_ahead:
                 # An earlier batch is being retried; this one fits once that is there.
                 return True
             if self.is_transactional:
