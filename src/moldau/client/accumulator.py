@@ -169,8 +169,9 @@ class Accumulator:
             topic.ratio = min(observed, 1.0)
         else:
             topic.ratio = max(observed, topic.ratio - RATIO_STEP)
-        limit_bytes = int(self.batch_size_bytes / topic.ratio)
-        topic.limit_bytes = min(limit_bytes, self.buffer_memory_bytes)
+        # Few large batches must not hold all the memory.
+        most_bytes = max(self.batch_size_bytes, self.buffer_memory_bytes // 16)
+        topic.limit_bytes = min(int(self.batch_size_bytes / topic.ratio), most_bytes)
 
     def queue_of(self, batch: ProducerBatch) -> PartitionQueue:
         return self.topics[batch.topic].queues[batch.partition]

@@ -36,6 +36,7 @@ OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 Callback = tuple[int, int, OnDelivery]
 """Index and timestamp of a record, and whom to tell of it."""
 
+
 def record_bytes(key: bytes | None, value: bytes | None, headers: kernel.Headers) -> int:
     size = RECORD_OVERHEAD_BYTES
     if key is not None:
