@@ -22,30 +22,52 @@ if TYPE_CHECKING:
     from moldau.client.admin_results import NewTopic as NewTopic
     from moldau.client.admin_results import OffsetSpec as OffsetSpec
     from moldau.client.cluster import PartitionInfo as PartitionInfo
+    from moldau.client.consumer import Consumer as Consumer
+    from moldau.client.consumer_group import ConsumerRebalanceListener as ConsumerRebalanceListener
     from moldau.client.errors import KafkaError as KafkaError
     from moldau.client.producer import Producer as Producer
     from moldau.client.producer import ProducerRecord as ProducerRecord
     from moldau.client.producer import RecordMetadata as RecordMetadata
+    from moldau.client.records import ConsumerGroupMetadata as ConsumerGroupMetadata
     from moldau.client.records import ConsumerRecord as ConsumerRecord
+    from moldau.client.records import ConsumerRecords as ConsumerRecords
     from moldau.client.records import OffsetAndMetadata as OffsetAndMetadata
     from moldau.client.records import OffsetAndTimestamp as OffsetAndTimestamp
+    from moldau.client.serializers import Deserializer as Deserializer
+    from moldau.client.serializers import LongDeserializer as LongDeserializer
+    from moldau.client.serializers import LongSerializer as LongSerializer
+    from moldau.client.serializers import Serializer as Serializer
+    from moldau.client.serializers import StringDeserializer as StringDeserializer
+    from moldau.client.serializers import StringSerializer as StringSerializer
     from moldau.config.client_admin import AdminConfig as AdminConfig
     from moldau.config.client_consumer import ConsumerConfig as ConsumerConfig
     from moldau.config.client_producer import ProducerConfig as ProducerConfig
     from moldau.model.names import TopicPartition as TopicPartition
 
+    KafkaProducer = Producer
+    KafkaConsumer = Consumer
+
 _HOMES = {
     "moldau.client.admin": "Admin",
     "moldau.client.admin_results": "ConfigResource NewPartitions NewTopic OffsetSpec",
     "moldau.client.cluster": "PartitionInfo",
+    "moldau.client.consumer": "Consumer",
+    "moldau.client.consumer_group": "ConsumerRebalanceListener",
     "moldau.client.errors": "KafkaError",
     "moldau.client.producer": "Producer ProducerRecord RecordMetadata",
-    "moldau.client.records": "ConsumerRecord OffsetAndMetadata OffsetAndTimestamp",
+    "moldau.client.records": (
+        "ConsumerGroupMetadata ConsumerRecord ConsumerRecords OffsetAndMetadata OffsetAndTimestamp"
+    ),
+    "moldau.client.serializers": (
+        "Deserializer LongDeserializer LongSerializer Serializer StringDeserializer "
+        "StringSerializer"
+    ),
     "moldau.config.client_admin": "AdminConfig",
     "moldau.config.client_consumer": "ConsumerConfig",
     "moldau.config.client_producer": "ProducerConfig",
     "moldau.model.names": "TopicPartition",
 }
+_ALIASES = {"KafkaConsumer": "Consumer", "KafkaProducer": "Producer"}
 _MODULES = {"aio": "moldau.aio", "errors": "moldau.client.errors"}
 
 
@@ -54,12 +76,13 @@ def __getattr__(name: str) -> Any:
 
     if name in _MODULES:
         return import_module(_MODULES[name])
+    plain = _ALIASES.get(name, name)
     for home, names in _HOMES.items():
-        if name in names.split():
-            found = globals()[name] = getattr(import_module(home), name)
+        if plain in names.split():
+            found = globals()[name] = getattr(import_module(home), plain)
             return found
     raise AttributeError(f"module 'moldau' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES, *" ".join(_HOMES.values()).split()])
+    return sorted([*globals(), *_MODULES, *_ALIASES, *" ".join(_HOMES.values()).split()])

@@ -9,6 +9,7 @@ async with aio.Admin(bootstrap_servers="localhost:9092") as admin:
 from __future__ import annotations
 
 from moldau.client.admin import AsyncAdmin as Admin
+from moldau.client.consumer_async import AsyncConsumer as Consumer
 from moldau.client.producer_async import Producer
 
-__all__ = ["Admin", "Producer"]
+__all__ = ["Admin", "Consumer", "Producer"]
