@@ -7,8 +7,9 @@ the record's index, so that nothing is made per record unless somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
+from typing import cast
 
 from moldau.client.interceptors import RecordMetadata
 from moldau.model.names import TopicPartition
@@ -56,16 +57,16 @@ class ProducerBatch:
         "callbacks",
         "created_ms",
         "error",
+        "headers",
         "is_done",
         "is_transactional",
+        "keys",
         "limit_bytes",
         "log_append_time_ms",
         "partition",
         "payload",
         "producer_epoch",
         "producer_id",
-        "headers",
-        "keys",
         "record_count",
         "reserved_bytes",
         "retry_at_ms",
@@ -165,7 +166,8 @@ class ProducerBatch:
         """The batch as it goes to the broker; the body is made and compressed only once."""
         count, base_timestamp = self.record_count, self.stamps[0]
         if self.payload is None:
-            body = kernel.write_records(self.rows(), base_timestamp, range(count))
+            rows = cast(Sequence[kernel.Row], self.rows())  # Only ever iterated over.
+            body = kernel.write_records(rows, base_timestamp, range(count))
             self.payload = compress(codec, body, level)
         header = BatchHeader(
             base_offset=0,

@@ -144,20 +144,11 @@ class Pipeline:
         machine = self._transactions
         if machine is not None and machine.state is not _IN_TRANSACTION:
             machine.check_send()
-        size = RECORD_OVERHEAD_BYTES
-        if value is not None:
-            if value.__class__ is not bytes:
-                value = as_bytes(value, "value")
-            size += len(value)
-        if key is not None:
-            if key.__class__ is not bytes:
-                key = as_bytes(key, "key")
-            size += len(key)
-        if headers:
-            headers = as_headers(headers)
-            size = record_bytes(key, value, headers)
+        if key is None and value.__class__ is bytes and not headers:
+            size = RECORD_OVERHEAD_BYTES + len(value)
         else:
-            headers = ()
+            value, key, headers = _cleaned(value, key, headers)
+            size = record_bytes(key, value, headers)
         if size > self._record_bytes_max:
             raise self._too_large(size)
         if timestamp_ms is None:
@@ -172,12 +163,7 @@ class Pipeline:
                 if batch is None:
                     return None
             index = len(batch.stamps)
-            if key is None and not headers and batch.keys is None and batch.headers is None:
-                batch.values.append(value)
-                batch.stamps.append(timestamp_ms)
-                batch.size_bytes += size
-            else:
-                batch.add(value, key, headers, timestamp_ms, size)
+            batch.add(value, key, headers, timestamp_ms, size)
             if on_delivery is not None:
                 batch.callbacks.append((index, timestamp_ms, on_delivery))
         if not index and not self._is_awake:
@@ -324,8 +310,12 @@ def _fill(batch: ProducerBatch, values: Sequence[Any], index: int, stamp: int, l
     return index + len(chunk)
 
 
-def _clean(value: Any) -> bytes | None:
-    return value if value is None or value.__class__ is bytes else as_bytes(value, "value")
+def _clean(data: Any, part: str = "value") -> bytes | None:
+    return data if data is None or data.__class__ is bytes else as_bytes(data, part)
+
+
+def _cleaned(value: Any, key: Any, headers: Any) -> tuple[bytes | None, bytes | None, Headers]:
+    return _clean(value), _clean(key, "key"), as_headers(headers) if headers else ()
 
 
 def as_bytes(data: Any, part: str) -> bytes:

@@ -104,12 +104,13 @@ class SequenceBook:
         if batch.has_sequence:
             # One retry at a time, the oldest first: what follows would be refused as a gap.
             return bool(entry.in_flight) and entry.in_flight[0] is batch
-        if entry.in_flight:
-            # A leader takes whatever sequence of a producer it sees first. If the first batch has
-            # to be sent again, one sent right after it must not have been that.
-            if batch.topic_partition not in self.established or not self._is_current(entry):
-                return False
-        return entry.unresolved_end is None
+        if entry.unresolved_end is not None:
+            return False
+        if not entry.in_flight:
+            return True
+        # A leader takes whatever sequence of a producer it sees first. If the first batch has to
+        # be sent again, one sent right after it must not have been that.
+        return batch.topic_partition in self.established and self._is_current(entry)
 
     def assign(self, batch: ProducerBatch) -> None:
         """Its producer id, epoch and sequence, unless it has them from an earlier attempt."""

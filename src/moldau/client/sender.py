@@ -272,8 +272,8 @@ class Sender:
 
     def _expire(self, now_ms: int) -> None:
         """Fail what took longer than delivery.timeout.ms, sent or not."""
-        self._expiry_check_ms = now_ms + EXPIRY_CHECK_MS
         timeout_ms = self._accumulator.delivery_timeout_ms
+        self._expiry_check_ms = now_ms + min(EXPIRY_CHECK_MS, timeout_ms // 8 + 1)
         with self.pipeline.lock:
             late = self._accumulator.expired(now_ms)
         late += [b for b in self._flying if now_ms - b.created_ms >= timeout_ms]
