@@ -33,6 +33,7 @@ from moldau.client.loop_thread import run
 from moldau.client.records import OffsetAndMetadata
 from moldau.records.codec import Record, encode_batch
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.broker_process import BrokerProcess
 
 Names = Callable[[str], str]
 
@@ -373,6 +374,19 @@ def test_an_unreachable_cluster_is_a_time_out_that_says_why() -> None:
         pytest.raises(errors.KafkaTimeoutError, match=r"127\.0\.0\.1:1 could"),
     ):
         admin.list_topics(timeout_ms=300)
+
+
+def test_an_admin_outlives_the_restart_of_its_broker(tmp_path: Path, is_moldau: bool) -> None:
+    if not is_moldau:
+        pytest.skip("restarts a broker of its own")
+    broker = BrokerProcess(tmp_path)
+    with broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.create_topics(["kept"]).check()
+        broker.kill()
+        with pytest.raises(errors.KafkaTimeoutError):
+            admin.describe_cluster(timeout_ms=100)
+        broker.start()
+        assert "kept" in admin.list_topics()
 
 
 def test_a_closed_admin_says_so(bootstrap: str) -> None:

@@ -28,7 +28,7 @@ from moldau.wire.schema import Message
 
 FIRST_FRAME_BYTES_MAX = 1024 * 1024
 """Before a peer has shown that it speaks the protocol, a larger size is rather another protocol."""
-FRAME_BYTES_MAX = 256 * 1024 * 1024
+FRAME_BYTES_MAX = 1024 * 1024 * 1024
 WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
 IN_FLIGHT_MAX = 100
 CLOSE_SECONDS_MAX = 1.0
@@ -251,29 +251,27 @@ class Connection(asyncio.BufferedProtocol):
         return future
 
     def _answered(self, frame: Frame) -> None:
+        """The entry stays in the queue until its answer is read: a fault here fails it too."""
         if not self._in_flight:
             raise FrameError("an answer to nothing")
-        entry = self._in_flight.popleft()
+        entry = self._in_flight[0]
         view: memoryview | bytes = frame.view
         if read_correlation_id(view) != entry.correlation_id:
-            self._in_flight.appendleft(entry)
             raise FrameError(f"an answer to another request than {entry.correlation_id}")
         if entry.future.done():
+            self._in_flight.popleft()
             return
         if entry.is_raw:
-            entry.future.set_result(bytes(view))
-            return
-        if frame.is_lent and response_class(entry.api_key).__carries_records__:
-            view = memoryview(bytes(view))
-        try:
-            response = decode_response(entry.api_key, entry.version, view)
-        except DecodeError:
-            self._in_flight.appendleft(entry)
-            raise
-        throttle_ms = getattr(response, "throttle_time_ms", 0)
-        if throttle_ms > 0:
-            self._throttle(throttle_ms / 1000)
-        entry.future.set_result(response)
+            answer: Any = bytes(view)
+        else:
+            if frame.is_lent and response_class(entry.api_key).__carries_records__:
+                view = memoryview(bytes(view))
+            answer = decode_response(entry.api_key, entry.version, view)
+            throttle_ms = getattr(answer, "throttle_time_ms", 0)
+            if throttle_ms > 0:
+                self._throttle(throttle_ms / 1000)
+        self._in_flight.popleft()
+        entry.future.set_result(answer)
 
     def _throttle(self, seconds: float) -> None:
         """Over its quota a client has to be silent for a while (KIP-219)."""
@@ -295,13 +293,22 @@ class Connection(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(timeout_s):
                 await waiter
-        except TimeoutError:
+        except (TimeoutError, asyncio.CancelledError) as fault:
+            self._give_back(waiter)
+            if isinstance(fault, asyncio.CancelledError):
+                raise
             raise KafkaTimeoutError(
                 f"{self.name} took no further request for {timeout_s * 1000:.0f} ms"
             ) from None
-        finally:
-            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._reserved -= 1
+        self._reserved -= 1
+
+    def _give_back(self, waiter: asyncio.Future[None]) -> None:
+        """Who gives up leaves the line, or passes on the slot that came too late."""
+        if waiter in self._waiting:
+            self._waiting.remove(waiter)
+        elif not waiter.cancelled() and waiter.exception() is None:
+            self._reserved -= 1
+            self._admit()
 
     def _admit(self) -> None:
         while self._waiting and self.has_room:

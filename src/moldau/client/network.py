@@ -279,10 +279,10 @@ class Network:
 
     async def _open(self, node_id: int, peer: _Peer) -> Connection:
         settings = self.settings
+        node = self.node(node_id)
+        assert node is not None, f"node {node_id} is unknown"
         try:
             await asyncio.sleep(self.backoff_left_ms(node_id) / 1000)
-            node = self.node(node_id)
-            assert node is not None, f"node {node_id} vanished"
             setup_ms = min(
                 settings.connection_setup_timeout_ms * 2 ** min(peer.failures, 30),
                 max(settings.connection_setup_timeout_ms, settings.connection_setup_timeout_max_ms),
@@ -302,7 +302,11 @@ class Network:
                 settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms, peer.failures
             )
             peer.retry_at = asyncio.get_running_loop().time() + pause / 1000
-            log.warning("node %d is not available: %s", node_id, fault)
+            log.warning(
+                "[clientId=%s] Connection to node %d (%s:%d) could not be established. "
+                "Node may not be available. %s",
+                *(self.client_id, node_id, node.host, node.port, fault),
+            )
             raise
         finally:
             peer.opening = None

@@ -76,6 +76,41 @@ def test_no_more_requests_are_under_way_than_allowed_and_none_overtakes() -> Non
     go(scenario())
 
 
+def test_a_slot_granted_to_somebody_who_gave_up_goes_to_the_next_in_line() -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker({HeartbeatRequest: echo}) as broker:
+            connection = await connect(broker, in_flight_max=1)
+            tasks = [
+                asyncio.ensure_future(connection.send(HeartbeatRequest(generation_id=n)))
+                for n in range(4)
+            ]
+            # The answer to the first grants the second a slot, which it no longer wants.
+            tasks[0].add_done_callback(lambda _: tasks[1].cancel())
+            done = await asyncio.gather(*tasks, return_exceptions=True)
+            assert isinstance(done[1], asyncio.CancelledError) or done[1].error_code == 1
+            assert [answer.error_code for answer in (done[0], *done[2:])] == [0, 2, 3]
+            assert connection.in_flight_count == 0
+            await connection.close()
+
+    go(scenario())
+
+
+def test_waiting_for_a_slot_ends_with_the_time_out() -> None:
+    async def scenario() -> None:
+        async with ScriptedBroker({HeartbeatRequest: lambda *_: HANG}) as broker:
+            connection = await connect(broker, in_flight_max=1)
+            first = asyncio.ensure_future(connection.send(HeartbeatRequest()))
+            await asyncio.sleep(0)
+            with pytest.raises(KafkaTimeoutError, match="took no further request for 10 ms"):
+                await connection.send(HeartbeatRequest(), timeout_ms=10)
+            assert connection.in_flight_count == 1
+            await connection.close()
+            with pytest.raises(DisconnectError):
+                await first
+
+    go(scenario())
+
+
 def test_the_highest_common_version_is_used_within_the_callers_limits() -> None:
     async def scenario() -> None:
         async with ScriptedBroker({HeartbeatRequest: echo}) as broker:

@@ -129,7 +129,9 @@ def test_bootstrap_servers_are_asked_again_when_every_known_broker_is_gone() -> 
     go(scenario())
 
 
-def test_nobody_to_be_reached_is_a_time_out_with_the_reason() -> None:
+def test_nobody_to_be_reached_is_a_time_out_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario() -> None:
         async with ScriptedBroker() as gone:
             pass
@@ -139,6 +141,8 @@ def test_nobody_to_be_reached_is_a_time_out_with_the_reason() -> None:
         await network.close()
 
     go(scenario())
+    assert "Connection to node -1 (127.0.0.1:" in caplog.text
+    assert "could not be established. Node may not be available." in caplog.text
 
 
 def test_a_broker_that_failed_is_left_alone_for_a_while() -> None:
