@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau import Admin, NewTopic, TopicPartition, aio, errors
+from moldau import Admin, Consumer, NewTopic, Producer, TopicPartition, aio, errors
 from moldau.client.admin_quotas import QuotaFilter, QuotaMatch
 from moldau.client.admin_results import (
     AlterConfig,
@@ -350,6 +350,58 @@ def test_quotas_are_set_and_removed(admin: Admin, fresh_name: Names) -> None:
     eventually(lambda: admin.describe_client_quotas(mine) == expected)
     admin.alter_client_quotas({entity: {"producer_byte_rate": None}}).check()
     eventually(lambda: admin.describe_client_quotas(mine) == {})
+
+
+def test_tokens_are_refused_over_a_connection_without_a_log_in(admin: Admin) -> None:
+    refusals = (
+        errors.UnsupportedVersionError,
+        errors.DelegationTokenDisabledError,
+        errors.UnsupportedByAuthenticationError,
+    )
+    with pytest.raises(refusals):
+        admin.create_delegation_token(renewers=["User:alice"])
+    with pytest.raises(ValueError, match="User:name"):
+        admin.create_delegation_token(renewers=["alice"])
+
+
+def test_a_hanging_transaction_is_seen_and_aborted_by_hand(
+    admin: Admin, topic: str, bootstrap: str, fresh_name: Names
+) -> None:
+    name, tp = fresh_name("hanging"), TopicPartition(topic, 0)
+    with Producer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"v", partition=0).get(10)
+        described = admin.describe_transactions([name]).check()[name]
+        assert (described.state, described.partitions) == ("Ongoing", [tp])
+        (state,) = admin.describe_producers([tp]).check()[tp]
+        assert state.transaction_start_offset == 0
+        latest = {tp: OffsetSpec.LATEST}
+        assert admin.list_offsets(latest, read_committed=True).check()[tp].offset == 0
+
+        epoch = max(0, state.coordinator_epoch)
+        admin.abort_transaction(tp, state.producer_id, state.producer_epoch, epoch)
+        assert admin.list_offsets(latest, read_committed=True).check()[tp].offset == 2
+        admin.force_terminate_transaction(name)
+
+
+def test_members_of_a_group_are_described_and_made_to_leave(
+    admin: Admin, topic: str, bootstrap: str, fresh_name: Names
+) -> None:
+    group = fresh_name("group")
+    settings = {"bootstrap_servers": bootstrap, "group_id": group, "client_id": "worker"}
+    with Consumer(group_instance_id="one", **settings) as consumer:
+        consumer.subscribe([topic])
+        eventually(lambda: len(consumer.poll(0.1)) == 0 and len(consumer.assignment()) == 2)
+        described = admin.describe_groups([group]).check()[group]
+        assert described.state == "Stable"
+        (member,) = described.members
+        assert (member.group_instance_id, member.client_id) == ("one", "worker")
+        assert member.assignment == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+        assert member.subscription == [topic]
+        assert isinstance(admin.delete_groups([group])[group], errors.GroupNotEmptyError)
+        assert admin.remove_members_from_group(group, ["one"]).check() == {"one": None}
+        assert admin.describe_groups([group]).check()[group].members == []
 
 
 def test_the_asyncio_twin_has_the_same_methods(bootstrap: str, fresh_name: Names) -> None:

@@ -20,6 +20,7 @@ from moldau.client.admin_offsets import OffsetsAdmin
 from moldau.client.admin_partitions import PartitionsAdmin
 from moldau.client.admin_quotas import QuotasAdmin
 from moldau.client.admin_security import SecurityAdmin
+from moldau.client.admin_tokens import TokensAdmin
 from moldau.client.admin_topics import TopicsAdmin
 from moldau.client.admin_transactions import TransactionsAdmin
 from moldau.client.cluster import Cluster
@@ -43,6 +44,7 @@ class AsyncAdmin(
     ClusterAdmin,
     SecurityAdmin,
     QuotasAdmin,
+    TokensAdmin,
 ):
     """Administers a cluster from asyncio code.
 
@@ -141,6 +143,11 @@ class Admin:
     delete_user_scram_credential = blocking(AsyncAdmin.delete_user_scram_credential)
     describe_client_quotas = blocking(AsyncAdmin.describe_client_quotas)
     alter_client_quotas = blocking(AsyncAdmin.alter_client_quotas)
+
+    create_delegation_token = blocking(AsyncAdmin.create_delegation_token)
+    renew_delegation_token = blocking(AsyncAdmin.renew_delegation_token)
+    expire_delegation_token = blocking(AsyncAdmin.expire_delegation_token)
+    describe_delegation_tokens = blocking(AsyncAdmin.describe_delegation_tokens)
 
     def close(self) -> None:
         """Close the connections; a second time does nothing."""
