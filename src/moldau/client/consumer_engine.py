@@ -19,6 +19,7 @@ from moldau.client.consumer_buffer import BatchSlice, RecordBuffer
 from moldau.client.consumer_commits import Commits, Offsets, OnCommit
 from moldau.client.consumer_group import ConsumerGroup, GroupOptions, Invoke
 from moldau.client.consumer_offsets import OffsetLookup
+from moldau.client.consumer_session import FetchSettings
 from moldau.client.consumer_topics import MISSING_TOPIC_SECONDS, TopicWatch
 from moldau.client.consumer_upkeep import PositionUpkeep
 from moldau.client.deserialization import RecordReader
@@ -28,7 +29,7 @@ from moldau.client.errors import (
     WakeupError,
     error_class,
 )
-from moldau.client.fetcher import Fetcher, FetchSettings
+from moldau.client.fetcher import Fetcher
 from moldau.client.loading import instance_of
 from moldau.client.membership import GroupSettings, Membership, MemberState
 from moldau.client.network import Network, NetworkSettings

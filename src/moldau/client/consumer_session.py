@@ -1,14 +1,17 @@
-"""The client's half of a fetch session (KIP-227): say only what has changed since the last fetch.
+"""How fetches are asked for, and the client's half of a fetch session (KIP-227).
 
-Pure, one object per broker. The first fetch names every partition and opens a session; later ones
-name those that are new, have moved or were dropped. Any failure starts over with a full fetch.
+A session says only what has changed since the last fetch. Pure, one object per broker. The first
+fetch names every partition and opens a session; later ones name those that are new, have moved or
+were dropped. Any failure starts over with a full fetch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from moldau.config.client_consumer import ConsumerConfig
 from moldau.model.errors import Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.wire.messages.fetch import (
@@ -20,6 +23,8 @@ from moldau.wire.messages.fetch import (
 
 NO_SESSION = 0
 EPOCH_FULL = 0
+EPOCH_NONE = -1
+"""A fetch without a session."""
 EPOCH_MAX = 2**31 - 1
 TOPIC_IDS_FROM = 13
 _BROKEN = {
@@ -27,6 +32,43 @@ _BROKEN = {
     Error.INVALID_FETCH_SESSION_EPOCH,
     Error.FETCH_SESSION_TOPIC_ID_ERROR,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    min_bytes: int
+    max_bytes: int
+    max_wait_ms: int
+    partition_max_bytes: int
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    metadata_max_age_ms: int
+    is_read_committed: bool
+    rack: str
+
+    @classmethod
+    def of(cls, config: ConsumerConfig) -> FetchSettings:
+        return cls(
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_max_bytes,
+            max_wait_ms=config.fetch_max_wait_ms,
+            partition_max_bytes=config.max_partition_fetch_bytes,
+            request_timeout_ms=config.request_timeout_ms,
+            retry_backoff_ms=config.retry_backoff_ms,
+            metadata_max_age_ms=config.metadata_max_age_ms,
+            is_read_committed=config.isolation_level == "read_committed",
+            rack=config.client_rack,
+        )
+
+    def request(self) -> FetchRequest:
+        """A fetch of nothing yet."""
+        return FetchRequest(
+            max_wait_ms=self.max_wait_ms,
+            min_bytes=self.min_bytes,
+            max_bytes=self.max_bytes,
+            isolation_level=int(self.is_read_committed),
+            rack_id=self.rack,
+        )
 
 
 class Want(NamedTuple):

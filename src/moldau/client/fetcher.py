@@ -12,15 +12,14 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 from moldau.client.cluster import Cluster
-from moldau.client.consumer_session import FetchSession, Want
+from moldau.client.consumer_session import EPOCH_NONE, FetchSession, FetchSettings, Want
 from moldau.client.deserialization import Fetched, batches_of
 from moldau.client.errors import KafkaError, NoOffsetForPartitionError, error_for
+from moldau.client.network import coordinator_node
 from moldau.client.positions import PartitionState, Positions
-from moldau.config.client_consumer import ConsumerConfig
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from moldau.wire.messages.fetch import (
@@ -31,6 +30,9 @@ from moldau.wire.messages.fetch import (
 
 AHEAD_FETCHES = 8
 """How many fetches of a partition may wait to be read."""
+
+Rounds = dict[TopicPartition, tuple[int, int]]
+"""For each partition that was asked for, in which round and from which offset."""
 
 _STALE_LEADER = {
     Error.NOT_LEADER_OR_FOLLOWER,
@@ -44,33 +46,6 @@ _STALE_LEADER = {
     Error.INCONSISTENT_TOPIC_ID,
     Error.LEADER_NOT_AVAILABLE,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class FetchSettings:
-    min_bytes: int
-    max_bytes: int
-    max_wait_ms: int
-    partition_max_bytes: int
-    request_timeout_ms: int
-    retry_backoff_ms: int
-    metadata_max_age_ms: int
-    is_read_committed: bool
-    rack: str
-
-    @classmethod
-    def of(cls, config: ConsumerConfig) -> FetchSettings:
-        return cls(
-            min_bytes=config.fetch_min_bytes,
-            max_bytes=config.fetch_max_bytes,
-            max_wait_ms=config.fetch_max_wait_ms,
-            partition_max_bytes=config.max_partition_fetch_bytes,
-            request_timeout_ms=config.request_timeout_ms,
-            retry_backoff_ms=config.retry_backoff_ms,
-            metadata_max_age_ms=config.metadata_max_age_ms,
-            is_read_committed=config.isolation_level == "read_committed",
-            rack=config.client_rack,
-        )
 
 
 class Fetcher:
@@ -97,6 +72,8 @@ class Fetcher:
         self._prefix = prefix
         self._sessions: dict[int, FetchSession] = {}
         self._under_way: dict[int, asyncio.Task[None]] = {}
+        self._asked: dict[int, Rounds] = {}
+        self._probed: Rounds = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
@@ -128,7 +105,9 @@ class Fetcher:
             if node_id is not None:
                 wanted.setdefault(node_id, {})[tp] = self._want(tp, state)
         for node_id, wants in wanted.items():
-            if node_id not in self._under_way:
+            if node_id in self._under_way:
+                self._probe(node_id, wants)
+            else:
                 self._start(node_id, wants)
 
     def _want(self, tp: TopicPartition, state: PartitionState) -> Want:
@@ -160,29 +139,52 @@ class Fetcher:
         return leader
 
     def _start(self, node_id: int, wants: dict[TopicPartition, Want]) -> None:
-        settings = self._settings
-        request = FetchRequest(
-            max_wait_ms=settings.max_wait_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.max_bytes,
-            isolation_level=int(settings.is_read_committed),
-            rack_id=settings.rack,
-        )
+        request = self._settings.request()
         session = self._sessions.setdefault(node_id, FetchSession())
         version_max = session.fill(request, wants)
-        partitions = self._positions.partitions
-        rounds = {tp: (partitions[tp].round, want.fetch_offset) for tp, want in wants.items()}
-        task = self._loop.create_task(self._fetch(node_id, request, version_max, rounds))
+        rounds = self._rounds(wants)
+        task = self._loop.create_task(self._fetch(node_id, session, request, version_max, rounds))
         self._under_way[node_id] = task
+        self._asked[node_id] = rounds
+
+    def _probe(self, node_id: int, wants: dict[TopicPartition, Want]) -> None:
+        """Fetch what the fetch under way does not: it may wait long for data of others.
+
+        Goes over the broker's second connection, does not wait, and asks for an offset once.
+        """
+        lane = coordinator_node(node_id)
+        if lane in self._under_way:
+            return
+        rounds = self._rounds(wants)
+        asked, probed = self._asked[node_id], self._probed
+        left = {
+            tp: want
+            for tp, want in wants.items()
+            if asked.get(tp) != rounds[tp] and probed.get(tp) != rounds[tp]
+        }
+        if left:
+            probed.update({tp: rounds[tp] for tp in left})
+            request = self._settings.request()
+            request.max_wait_ms = 0
+            session = FetchSession()
+            version_max = session.fill(request, left)
+            request.session_epoch = EPOCH_NONE
+            self._under_way[lane] = self._loop.create_task(
+                self._fetch(lane, session, request, version_max, rounds)
+            )
+
+    def _rounds(self, wants: dict[TopicPartition, Want]) -> Rounds:
+        partitions = self._positions.partitions
+        return {tp: (partitions[tp].round, want.fetch_offset) for tp, want in wants.items()}
 
     async def _fetch(
         self,
         node_id: int,
+        session: FetchSession,
         request: FetchRequest,
         version_max: int | None,
-        rounds: dict[TopicPartition, tuple[int, int]],
+        rounds: Rounds,
     ) -> None:
-        session = self._sessions[node_id]
         try:
             response = await self._cluster.network.call(
                 node_id,
@@ -208,7 +210,7 @@ class Fetcher:
             del self._under_way[node_id]
         self.pump()
 
-    def _failed(self, fault: KafkaError, rounds: dict[TopicPartition, tuple[int, int]]) -> None:
+    def _failed(self, fault: KafkaError, rounds: Rounds) -> None:
         """The broker did not answer: all its partitions wait a little, and may have moved."""
         if self._is_closed:
             return
@@ -233,7 +235,7 @@ class Fetcher:
         self,
         session: FetchSession,
         response: FetchResponse,
-        rounds: dict[TopicPartition, tuple[int, int]],
+        rounds: Rounds,
     ) -> None:
         has_data = False
         for topic in response.responses:
