@@ -14,6 +14,8 @@ COMMANDS = {
     "server-stop": ("moldau.cli.server_stop", "stop the brokers that run on this machine"),
     "topics": ("moldau.cli.topics", "create, list, describe, alter and delete topics"),
     "configs": ("moldau.cli.configs", "show and change settings of topics, brokers and groups"),
+    "console-producer": ("moldau.cli.console_producer", "send lines as records"),
+    "console-consumer": ("moldau.cli.console_consumer", "print records as they arrive"),
     "consumer-groups": ("moldau.cli.consumer_groups", "show lag, reset and delete groups"),
     "get-offsets": ("moldau.cli.get_offsets", "show offsets of partitions"),
     "delete-records": ("moldau.cli.delete_records", "cut the beginning off partitions"),

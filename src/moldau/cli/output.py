@@ -26,6 +26,15 @@ class Output:
     def write(self, text: str) -> None:
         self.stream.write(text)
 
+    def bytes(self, content: bytes) -> None:
+        """As they are, whatever encoding the terminal has."""
+        raw = getattr(self.stream, "buffer", None)
+        if raw is None:
+            self.stream.write(content.decode("utf-8", "replace"))
+        else:
+            self.stream.flush()
+            raw.write(content)
+
     def flush(self) -> None:
         self.stream.flush()
 

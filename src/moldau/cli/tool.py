@@ -8,7 +8,9 @@ has, never in a traceback.
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -17,6 +19,7 @@ from moldau.cli.flags import Flag, Given, check_required, nearest, parse
 from moldau.cli.output import RED, Output
 
 INTERRUPTED = 130
+TERMINATED = 143
 
 HELP = Flag("--help -h", "Print this text.")
 VERSION = Flag("--version", "Print the version.")
@@ -53,6 +56,14 @@ class Tool(NamedTuple):
         return (*self.flags, HELP, VERSION)
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: the command ends as by Ctrl-C, so that groups are left and records flushed."""
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated
+
+
 def run_tool(tool: Tool, words: Sequence[str], output: Output | None = None) -> int:
     out = output or Output()
     if not words and tool.needs_words:
@@ -74,6 +85,8 @@ def run_tool(tool: Tool, words: Sequence[str], output: Output | None = None) -> 
                 out.line(f"{__version__} (moldau)")
                 return 0
             check_required(chosen.flags, given)
+            if threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGTERM, _terminate)
             code = chosen.main(given, out) or 0
         except UsageFault as fault:
             out.remark(f"{fault.sentence}\nSee `moldau {tool.name} --help`.")
@@ -82,6 +95,9 @@ def run_tool(tool: Tool, words: Sequence[str], output: Output | None = None) -> 
             code = say(tool, out, fault)
         out.flush()
         return code
+    except Terminated:
+        _abandon_stdout()
+        return TERMINATED
     except KeyboardInterrupt:
         _abandon_stdout()
         return INTERRUPTED
