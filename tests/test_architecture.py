@@ -26,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"handlers"},
     {"broker"},
     {"client"},
-    {"cli", "console", "pipelines", "testing"},
+    {"cli", "console", "pipelines", "testing", "aio"},
     {"main"},
 ]
 VOCABULARY = {"model", "config", "records", "wire", "net", "security", "metrics"}
