@@ -132,21 +132,32 @@ class Producer(TransactionalFace):
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         """Hand a record over; waits only for metadata and room. Await the result for the rest."""
-        args: tuple[Any, ...] = (
-            topic, value, key, headers, partition, timestamp_ms, on_delivery,
-        )  # fmt: skip
-        if self.pipeline.has_stages:
-            args = self.pipeline.prepare(ProducerRecord(*args[:6]), on_delivery)
-        delivery = None
-        if partition is None or not self.pipeline.missing_partition(topic, partition):
-            delivery = self.pipeline.place(*args)
-        deadline = monotonic() + self.config.max_block_ms / 1000
-        while delivery is None:
-            await self.wait_for_place(args[0], args[4], deadline)
-            delivery = self.pipeline.place(*args)
+        pipeline = self.pipeline
+        if pipeline.has_stages or partition is not None:
+            delivery = None
+        else:
+            delivery = pipeline.place(topic, value, key, headers, None, timestamp_ms, on_delivery)
+        if delivery is None:
+            record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
+            delivery = await self._send_staged(record, on_delivery)
         if delivery.starts_batch:
             # Full batches leave while others are being filled.
             await asyncio.sleep(0)
+        return delivery
+
+    async def _send_staged(
+        self, record: ProducerRecord, on_delivery: OnDelivery | None
+    ) -> Delivery:
+        args: tuple[Any, ...] = (*record, on_delivery)
+        if self.pipeline.has_stages:
+            args = self.pipeline.prepare(record, on_delivery)
+        deadline = monotonic() + self.config.max_block_ms / 1000
+        delivery = None
+        if not self.pipeline.missing_partition(args[0], args[4]):
+            delivery = self.pipeline.place(*args)
+        while delivery is None:
+            await self.wait_for_place(args[0], args[4], deadline)
+            delivery = self.pipeline.place(*args)
         return delivery
 
     async def send_and_wait(self, topic: str, value: Any = None, **fields: Any) -> RecordMetadata:
@@ -211,8 +222,7 @@ class Producer(TransactionalFace):
             self.sender.drop_everything(KafkaError("Producer is closed forcefully."))
             self.sender.stop()
             await network.close()
-        for each in self.pipeline.interceptors:
-            each.close()
+        self.pipeline.close()
         self.on_room()
 
     def metrics(self) -> dict[str, int]:
@@ -257,19 +267,22 @@ class Producer(TransactionalFace):
             if batches:
                 await landed
         finally:
-            self.accumulator.hurries -= 1
+            with self.pipeline.lock:
+                self.accumulator.hurries -= 1
 
     async def _wait_for_room(self, deadline: float) -> None:
         if monotonic() >= deadline:
             raise buffer_exhausted(self.config.max_block_ms)
         waiter = asyncio.get_running_loop().create_future()
         self._starved.append(waiter)
-        self.accumulator.hurries += 1
+        with self.pipeline.lock:
+            self.accumulator.hurries += 1
         self.sender.wake()
         try:
             await asyncio.wait([waiter], timeout=min(ROOM_CHECK_S, deadline - monotonic()))
         finally:
-            self.accumulator.hurries -= 1
+            with self.pipeline.lock:
+                self.accumulator.hurries -= 1
 
     def _let_in(self) -> None:
         """Memory was freed; enough of it to be worth waking those who wait."""

@@ -208,11 +208,22 @@ class Pipeline:
         if self.refusal is not None:
             raise self.refusal
 
+    def close(self) -> None:
+        """Tell the user's own objects that they are no longer needed."""
+        stages = (self._serialize_key, self._serialize_value, self._partition)
+        owners = [getattr(stage, "__self__", None) for stage in stages]
+        for each in (*self.interceptors, *owners):
+            if each is not None and hasattr(each, "close"):
+                each.close()
+
     def slept(self) -> None:
         """The loop is about to look: what is placed from now on has to wake it again."""
         self._is_awake = False
 
     def missing_partition(self, topic: str, partition: int | None) -> bool:
+        """Whether fresh metadata may help to find the partition that a record names."""
+        if partition is not None and partition < 0:
+            raise ValueError(f"Invalid partition given with record: {partition}")
         lane = self.lanes.get(topic)
         return lane is not None and partition is not None and partition >= lane.view.partition_count
 
@@ -239,11 +250,12 @@ class Pipeline:
                 lengths = None
                 if self._is_adaptive and lane.view.partition_count > 1:
                     lengths = [len(queue.batches) for queue in lane.queues.queues]
-                lane.sticky.batch_closed(last.size_bytes, lane.view, lengths)
+                # One that is still open ends because it is full, if not to the last byte.
+                is_full = lane.queues.queues[last.partition].open is last
+                size_bytes = lane.sticky.batch_size_bytes if is_full else last.size_bytes
+                lane.sticky.batch_closed(size_bytes, lane.view, lengths)
             partition = lane.sticky.current(lane.view)
         assert partition is not None
-        if not 0 <= partition < len(lane.queues.queues):
-            raise ValueError(f"Invalid partition given with record: {partition}")
         batch = lane.queues.queues[partition].open
         if batch is None or batch.size_bytes + size > batch.limit_bytes:
             is_first = batch is None

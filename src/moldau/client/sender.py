@@ -36,6 +36,8 @@ from moldau.wire.messages.produce import (
 log = logging.getLogger("moldau.client")
 
 PRODUCE = 0
+VERSION_FIRST = 3
+"""The first that carries batches of today's format."""
 VERSION_LAST_WITH_NAMES = 12
 VERSION_LAST_BEFORE_V2 = 11
 """From version 12 on, a broker adds partitions to transactions by itself (KIP-890)."""
@@ -192,7 +194,12 @@ class Sender:
             batches = self._collect(queues, now_ms)
             if not batches:
                 return
-            self._send(node_id, connection, batches)
+            try:
+                version = connection.version_for(PRODUCE, self._version_max(batches), VERSION_FIRST)
+            except KafkaError as fault:
+                self.answers.unanswered(batches, fault)
+                return
+            self._send(node_id, connection, version, batches)
 
     def _collect(self, queues: list[PartitionQueue], now_ms: int) -> list[ProducerBatch]:
         """One batch of every partition that may send one, as far as they fit into a request."""
@@ -218,13 +225,17 @@ class Sender:
                 batches.append(batch)
         return batches
 
-    def _send(self, node_id: int, connection: Connection, batches: list[ProducerBatch]) -> None:
-        settings = self.settings
-        version_max = None
+    def _version_max(self, batches: list[ProducerBatch]) -> int | None:
         if self.identity is not None and self.identity.is_v1:
-            version_max = VERSION_LAST_BEFORE_V2
-        elif any(self.cluster.topic_id(batch.topic) == NO_TOPIC_ID for batch in batches):
-            version_max = VERSION_LAST_WITH_NAMES
+            return VERSION_LAST_BEFORE_V2
+        if any(self.cluster.topic_id(batch.topic) == NO_TOPIC_ID for batch in batches):
+            return VERSION_LAST_WITH_NAMES
+        return None
+
+    def _send(
+        self, node_id: int, connection: Connection, version: int, batches: list[ProducerBatch]
+    ) -> None:
+        settings = self.settings
         topics: dict[str, TopicProduceData] = {}
         for batch in batches:
             topic = topics.get(batch.topic)
@@ -249,7 +260,6 @@ class Sender:
         )
         self._in_flight[node_id] += 1
         self.counters["request-total"] += 1
-        version = connection.version_for(PRODUCE, version_max)
         answer = connection.request(request, version, expects_answer=settings.acks != 0)
         answer.add_done_callback(lambda future: self._answered(node_id, batches, future))
 
