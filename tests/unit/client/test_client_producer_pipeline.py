@@ -110,9 +110,10 @@ def test_what_cannot_be_sent_is_refused_before_it_reaches_a_batch() -> None:
 
 def test_many_values_fill_batches_as_single_ones_do() -> None:
     line = pipeline()
+    line.know("one", 1, [0])
     batches: list[Any] = []
     values = [b"%d" % n * (n % 50) for n in range(500)] + ["text", None]
-    assert line.place_many("t", values, 0, batches) == len(values)
+    assert line.place_many("one", values, 0, batches) == len(values)
     placed = [value for batch in dict.fromkeys(batches) for value in batch.values]
     assert placed == [*values[:500], b"text", None]
     assert all(batch.size_bytes <= 1000 for batch in batches)
