@@ -132,10 +132,14 @@ class ProduceLane:
             is_transactional and named and self._is_ongoing(replica, frame, end)
         ):
             return None
+        return self._append(entry, frame[end:records_end], acks, correlation_id)
+
+    def _append(self, entry: _Entry, records: memoryview, acks: int, correlation_id: int) -> bytes:
         try:
-            appended = replica.append(frame[end:records_end], acks, self._wall_ms())
+            appended = entry.replica.append(records, acks, self._wall_ms())
         except ApiError as refusal:
-            return entry.encode(refused_row(entry.partition, replica, refusal), correlation_id)
+            row = refused_row(entry.partition, entry.replica, refusal)
+            return entry.encode(row, correlation_id)
         base_offset, _, append_time_ms, log_start_offset, _ = appended
         return entry.pack(
             entry.size,
