@@ -249,11 +249,12 @@ class Broker:
                 "[ReplicaFetcherManager on broker %d] Removed fetcher for partitions Set()", node_id
             )
             log.info("[KafkaServer id=%d] Controlled shutdown succeeded", node_id)
+        if self._coordinators is not None:
+            # While clients can still be told that they have to look for another coordinator.
+            await self._coordinators.stop()
         if self._server is not None:
             self._server.stop()
         await self._background.stop()
-        if self._coordinators is not None:
-            await self._coordinators.stop()
         if self._controller is not None and self._metadata is not None:
             try:
                 await self._controller.close()

@@ -87,9 +87,11 @@ class Coordinators:
             self._forget_topics(old, new)
 
     async def stop(self) -> None:
+        """Whoever waits has been answered when this returns."""
         self.transactions.stop()
         self.groups.stop()
         await self._outbox.stop()
+        await asyncio.sleep(0)
 
     def _open(self, topic: str, partition: int, codec: Codec) -> LogJournal:
         return LogJournal(self._replicas.find(topic, partition), codec.encode, self._clock)

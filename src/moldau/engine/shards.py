@@ -28,7 +28,7 @@ from moldau.records.codec import Record
 
 log = logging.getLogger(__name__)
 
-FACTS_PER_TURN = 500
+FACTS_PER_TURN = 250
 """Facts that are replayed at a time; then the loop does something else."""
 
 
