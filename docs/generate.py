@@ -20,8 +20,11 @@ from moldau.config.broker_log import LogSettings
 from moldau.config.broker_network import NetworkSettings
 from moldau.config.broker_security import SecuritySettings
 from moldau.config.broker_share import ShareSettings
+from moldau.config.client_metrics import ClientMetricsConfig
 from moldau.config.definition import DAY, HOUR, LONG_MAX, MINUTE, SECOND, Setting, Settings
+from moldau.config.group import GroupConfig
 from moldau.config.topic import TopicConfig
+from moldau.controller.features import FEATURES
 from moldau.handlers.routes import ROUTES
 from moldau.model.errors import Error
 from moldau.wire.apis import APIS
@@ -47,6 +50,7 @@ def pages() -> dict[Path, str]:
     return {
         REFERENCE / "broker-configs.md": broker_configs(),
         REFERENCE / "topic-configs.md": topic_configs(),
+        REFERENCE / "group-configs.md": group_configs(),
         REFERENCE / "errors.md": errors(),
         REFERENCE / "api-versions.md": api_versions(),
         REFERENCE / "files.md": files(),
@@ -106,6 +110,34 @@ def broker_configs() -> str:
 
 
 def topic_configs() -> str:
+    return "\n".join(
+        [
+            NOTE.format(table="src/moldau/config/topic.py"),
+            "# Topic settings\n",
+            "They are given when a topic is created and can be altered at any time. What a topic\n"
+            "does not set it takes from the broker's setting beside it.\n",
+            with_broker_settings(TopicConfig),
+        ]
+    )
+
+
+def group_configs() -> str:
+    return "\n".join(
+        [
+            NOTE.format(table="src/moldau/config/group.py and client_metrics.py"),
+            "# Settings of groups and client metrics\n",
+            "`kafka-configs --entity-type groups` sets them for one group. What a group does not\n"
+            "set it takes from the broker's setting beside it, and that setting's `min` and `max`\n"
+            "bound what it may be given.\n",
+            with_broker_settings(GroupConfig),
+            "## Subscriptions to client metrics\n",
+            "`kafka-client-metrics` makes and deletes them.\n",
+            with_broker_settings(ClientMetricsConfig),
+        ]
+    )
+
+
+def with_broker_settings(table: type[Settings]) -> str:
     rows = [
         (
             f"`{row.key}`",
@@ -115,18 +147,10 @@ def topic_configs() -> str:
             f"`{row.synonym}`" if row.synonym else "",
             doc(row),
         )
-        for row in TopicConfig.rows.values()
+        for row in table.rows.values()
         if not row.hidden
     ]
-    return "\n".join(
-        [
-            NOTE.format(table="src/moldau/config/topic.py"),
-            "# Topic settings\n",
-            "They are given when a topic is created and can be altered at any time. What a topic\n"
-            "does not set it takes from the broker's setting beside it.\n",
-            markdown(("Key", "Type", "Default", "Allowed", "Broker setting", "Meaning"), rows),
-        ]
-    )
+    return markdown(("Key", "Type", "Default", "Allowed", "Broker setting", "Meaning"), rows)
 
 
 def errors() -> str:
@@ -162,6 +186,13 @@ def api_versions() -> str:
             "What ApiVersions tells clients, and all that the broker answers. From the version in\n"
             "the last column on, a request uses the compact encoding with tagged fields.\n",
             markdown(("Key", "Request", "Versions", "Flexible from"), rows),
+            "## Features\n",
+            "What clients may use once the whole cluster has it. `kafka-features` shows and\n"
+            "changes the levels; a cluster begins at the highest of each.\n",
+            markdown(
+                ("Feature", "Levels", "Meaning"),
+                [(f"`{f.name}`", f"{f.level_min} to {f.level_max}", f.doc) for f in FEATURES],
+            ),
         ]
     )
 

@@ -6,7 +6,9 @@ import random
 
 import pytest
 
+from moldau.config.broker import BrokerConfig
 from moldau.config.changes import ConfigChange, ResourceType
+from moldau.controller.elections import Election
 from moldau.controller.facts import (
     BrokerRegistered,
     ConfigKind,
@@ -16,27 +18,34 @@ from moldau.controller.facts import (
     TopicCreated,
     TopicDeleted,
 )
+from moldau.controller.features import FeatureUpdate
 from moldau.controller.machine import (
     PRODUCER_ID_LAST,
     AllocateProducerIds,
     AlterConfigs,
+    AlterPartitionReassignments,
     ControllerMachine,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ElectLeaders,
     RegisterBroker,
+    UpdateFeatures,
 )
 from moldau.controller.placement import Start
+from moldau.controller.reassignment import Move
 from moldau.controller.state import ControllerState, image_after
 from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.engine.machine import Volatile
 from moldau.model.cluster import BrokerNode, ClusterImage, PartitionImage
 from moldau.model.errors import ApiError, Error
+from moldau.model.names import TopicPartition
 from tests.support.transcripts import Transcript
 
 NODE = BrokerNode(0, ())
 ON_0 = PartitionImage(0, 0, (0,), (0,))
 EMPTY = ClusterImage("cluster", 0)
+DEFAULTS, _ = BrokerConfig.parse({})
 ORDERS = TopicCreated("orders", b"o" * 16, (ON_0, ON_0), {"retention.ms": "5"})
 
 
@@ -215,6 +224,12 @@ def test_the_image_made_of_committed_facts_is_the_state_they_were_applied_to() -
             assert set(image.topic_configs) <= set(image.topics)
             if not story.facts:
                 assert before == image
+            for partition in (p for topic in image.topics.values() for p in topic.partitions):
+                assert partition.leader in partition.isr
+                assert set(partition.isr) <= set(partition.replicas)
+                assert len(set(partition.replicas)) == len(partition.replicas) > 0
+                assert set(partition.adding + partition.removing) <= set(partition.replicas)
+                assert not set(partition.adding) & set(partition.removing)
             if isinstance(story.answer, range):
                 assert handed_out.isdisjoint(story.answer)
                 handed_out.update(story.answer)
@@ -222,7 +237,7 @@ def test_the_image_made_of_committed_facts_is_the_state_they_were_applied_to() -
 
 def _random_command(rng: random.Random) -> object:
     name = f"t{rng.randrange(5)}"
-    match rng.randrange(5):
+    match rng.randrange(9):
         case 0:
             draw = Draw(rng.randbytes(16), Start(rng.randrange(9), rng.randrange(9)))
             topic = NewTopic(name, rng.randrange(-1, 4), rng.randrange(-1, 5))
@@ -234,5 +249,19 @@ def _random_command(rng: random.Random) -> object:
         case 3:
             value = rng.choice(("5", "x", None))
             return AlterConfigs((ConfigChange(ResourceType.TOPIC, name, {"segment.ms": value}),))
+        case 4:
+            value = rng.choice(("50000", "x", None))
+            change = ConfigChange(ResourceType.GROUP, name, {"share.session.timeout.ms": value})
+            return AlterConfigs((change,), broker=DEFAULTS)
+        case 5:
+            replicas = tuple(rng.sample(range(4), rng.randrange(4)))
+            moves = (Move(name, rng.randrange(3), rng.choice((replicas, None))),)
+            return AlterPartitionReassignments(moves, rng.random() < 0.8)
+        case 6:
+            partitions = (TopicPartition(name, rng.randrange(3)),)
+            return ElectLeaders(rng.choice(tuple(Election)), partitions)
+        case 7:
+            update = FeatureUpdate("transaction.version", rng.randrange(-1, 4), rng.randrange(1, 4))
+            return UpdateFeatures((update,), rng.random() < 0.1)
         case _:
             return AllocateProducerIds(0)

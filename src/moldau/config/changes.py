@@ -25,7 +25,7 @@ DEFAULT_BROKER = "<default>"
 class ConfigChange(NamedTuple):
     resource_type: ResourceType
     resource_name: str
-    """A topic, a broker id as text, or DEFAULT_BROKER."""
+    """A topic, a broker id as text, DEFAULT_BROKER, a group id, or a subscription's name."""
     overrides: Mapping[str, str | None]
     """None deletes the override of that key."""
     replace_all: bool = False

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 
+_DURATION = re.compile(
+    r"by_duration:\+?P(\+?\d+D)?(T(\+?\d+H)?(\+?\d+M)?(\+?\d+([.,]\d{0,9})?S)?)?",
+    re.ASCII | re.IGNORECASE,
+)
 _THROTTLED = re.compile(r"[0-9]+:[0-9]+")
 
 
@@ -13,6 +17,14 @@ def address_counts(text: str) -> str | None:
         if not separator or not host or not count.isascii() or not count.isdigit():
             return f"{entry} is not of the form host:count"
     return None
+
+
+def offset_reset(text: str) -> str | None:
+    """Where to begin without an offset: an end of the log, or a time before now (ISO 8601)."""
+    is_duration = _DURATION.fullmatch(text) and not text.endswith(("P", "T"))
+    if text in ("earliest", "latest") or is_duration:
+        return None
+    return "must be earliest, latest or by_duration:<PnDTnHnMn.nS>"
 
 
 def throttled_replicas(entries: tuple[str, ...]) -> str | None:

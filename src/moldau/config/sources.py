@@ -1,4 +1,4 @@
-"""Where each value in force comes from: what DescribeConfigs tells about topics and brokers.
+"""Where each value in force comes from: what DescribeConfigs tells about topics, brokers, groups.
 
 A value is taken from the first layer that has it: the topic, this broker's dynamic settings, the
 cluster's dynamic settings, the file, the default. A setting that falls back to another one
@@ -12,7 +12,9 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from moldau.config.broker import LISTENER_PREFIX, BrokerConfig
+from moldau.config.client_metrics import ClientMetricsConfig
 from moldau.config.definition import ConfigError, Kind, Scope, Setting, value_text
+from moldau.config.group import GroupConfig
 from moldau.config.topic import TopicConfig
 
 
@@ -25,6 +27,8 @@ class Source(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class Synonym(NamedTuple):
@@ -143,6 +147,32 @@ def default_broker_entries(dynamic_default: Mapping[str, str]) -> list[Entry]:
         else:
             entries.append(_entry(key, row, value, synonyms, row.scope is Scope.READ_ONLY))
     return sorted(entries)
+
+
+def group_entries(overrides: Mapping[str, str], broker: BrokerLayers) -> list[Entry]:
+    """Every setting of a group, by name; a group need not exist to have settings."""
+    entries = []
+    for key, row in sorted(GroupConfig.rows.items()):
+        if row.synonym is not None:
+            synonyms = _broker_synonyms(row.synonym, broker)
+        else:
+            synonyms = (Synonym(key, row.default_text, Source.DEFAULT),)
+        if key in overrides:
+            synonyms = (Synonym(key, _text(row, overrides[key]), Source.GROUP), *synonyms)
+        entries.append(_entry(key, row, synonyms[0].value, synonyms, read_only=False))
+    return entries
+
+
+def client_metrics_entries(overrides: Mapping[str, str]) -> list[Entry]:
+    entries = []
+    for key, row in sorted(ClientMetricsConfig.rows.items()):
+        if key in overrides:
+            value = _text(row, overrides[key])
+            synonyms = (Synonym(key, value, Source.CLIENT_METRICS),)
+            entries.append(_entry(key, row, value, synonyms, read_only=False))
+        else:
+            entries.append(_entry(key, row, row.default_text, (), read_only=False))
+    return entries
 
 
 def _entry(

@@ -1,7 +1,7 @@
-"""The rules for changing settings of topics and brokers, with Kafka's error codes and sentences.
+"""The rules for changing settings of topics, brokers, groups and subscriptions to client metrics.
 
-Pure. A change is checked against everything that would hold after it, so that two settings which
-contradict each other are refused whichever comes second.
+Pure, with Kafka's error codes. A change is checked against everything that would hold after it, so
+that two settings which contradict each other are refused whichever comes second.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Mapping
 
 from moldau.config.broker import LISTENER_PREFIX, BrokerConfig
 from moldau.config.changes import DEFAULT_BROKER, ConfigChange, ResourceType
+from moldau.config.client_metrics import check_client_metrics
 from moldau.config.definition import ConfigError, Scope
+from moldau.config.group import validate_group_overrides
 from moldau.config.topic import TopicConfig
 from moldau.controller.facts import ConfigKind, ConfigsChanged
 from moldau.controller.state import ControllerState
@@ -22,11 +24,15 @@ from moldau.model.names import topic_name_fault
 def altered(
     state: ControllerState, change: ConfigChange, broker: BrokerConfig | None = None
 ) -> ConfigsChanged:
-    """`broker` is the configuration that broker settings are tried on."""
+    """`broker` is the configuration that settings of brokers and groups are tried on."""
     if change.resource_type == ResourceType.TOPIC:
         return _altered_topic(state, change)
     if change.resource_type == ResourceType.BROKER:
         return _altered_broker(state, change, broker)
+    if change.resource_type == ResourceType.GROUP:
+        return _altered_group(state, change, broker)
+    if change.resource_type == ResourceType.CLIENT_METRICS:
+        return _altered_client_metrics(state, change)
     raise ApiError(Error.INVALID_REQUEST, f"Unknown resource type {change.resource_type.value}")
 
 
@@ -67,6 +73,32 @@ def _altered_broker(
         raise ApiError(Error.INVALID_REQUEST, str(fault)) from fault
     is_first = name not in state.cluster.broker_configs
     return ConfigsChanged(ConfigKind.BROKER, name, overrides, is_first)
+
+
+def _altered_group(
+    state: ControllerState, change: ConfigChange, broker: BrokerConfig | None
+) -> ConfigsChanged:
+    name = change.resource_name
+    if not name:
+        raise ApiError(Error.INVALID_REQUEST, "Default group resources are not allowed.")
+    overrides = _after(state.cluster.group_configs.get(name, {}), change, {})
+    assert broker is not None, "the limits of group settings stand in the broker's"
+    try:
+        validate_group_overrides(overrides, broker)
+    except ConfigError as fault:
+        raise ApiError(Error.INVALID_CONFIG, str(fault)) from fault
+    is_first = name not in state.cluster.group_configs
+    return ConfigsChanged(ConfigKind.GROUP, name, overrides, is_first)
+
+
+def _altered_client_metrics(state: ControllerState, change: ConfigChange) -> ConfigsChanged:
+    name = change.resource_name
+    if not name:
+        raise ApiError(Error.INVALID_REQUEST, "Subscription name can't be empty")
+    overrides = _after(state.cluster.client_metrics.get(name, {}), change, {})
+    check_client_metrics(overrides)
+    is_first = name not in state.cluster.client_metrics
+    return ConfigsChanged(ConfigKind.CLIENT_METRICS, name, overrides, is_first)
 
 
 def _check_broker_name(state: ControllerState, name: str) -> None:

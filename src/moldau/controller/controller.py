@@ -8,24 +8,30 @@ exists finds its logs. If the store fails, the controller starts again from what
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.changes import ConfigChange
 from moldau.controller import candidacy
+from moldau.controller.elections import Election
 from moldau.controller.facts import ConfigsChanged, PartitionsAdded, TopicCreated, TopicDeleted
+from moldau.controller.features import FeatureUpdate
 from moldau.controller.loading import load
 from moldau.controller.machine import (
     AllocateProducerIds,
     AlterConfigs,
+    AlterPartitionReassignments,
     ControllerMachine,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    ElectLeaders,
     RegisterBroker,
+    UpdateFeatures,
 )
-from moldau.controller.metadata_journal import MetadataJournal
+from moldau.controller.metadata_journal import MetadataJournal, Term
 from moldau.controller.placement import Start
+from moldau.controller.reassignment import Move
 from moldau.controller.state import ControllerState, image_after
 from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.engine.engine import Engine
@@ -34,7 +40,7 @@ from moldau.metadata.store import MetadataStore, NodeExists, StoreError
 from moldau.model.clock import Clock
 from moldau.model.cluster import BrokerNode, ClusterImage
 from moldau.model.errors import ApiError, Error
-from moldau.model.names import NO_TOPIC_ID, TopicId, uuid_text
+from moldau.model.names import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition, uuid_text
 
 ImageListener = Callable[[ClusterImage, ClusterImage], None]
 """Called with the image before and after."""
@@ -42,6 +48,15 @@ RandomBytes = Callable[[int], bytes]
 """`os.urandom`, or a seeded one in tests."""
 
 T = TypeVar("T")
+
+
+class Quorum(NamedTuple):
+    """Who keeps the cluster's metadata: one node, until there are several."""
+
+    leader: BrokerId
+    epoch: int
+    offset_end: int
+    """All changes of the metadata so far are before it, and all of them are durable."""
 
 
 class Controller:
@@ -64,6 +79,7 @@ class Controller:
         self._random_bytes = random_bytes
         self._listeners: list[ImageListener] = []
         self._engine: Engine | None = None
+        self._term: Term | None = None
         self._restart = candidacy.one_at_a_time()
         self._is_closed = False
 
@@ -73,7 +89,7 @@ class Controller:
         await candidacy.lay_out(self._store)
         cluster_id = await candidacy.cluster_id_of(self._store, lambda: uuid_text(self._draw_id()))
         now_ms = self._clock.wall_ms()
-        term = await candidacy.take_office(self._store, self._node_id, now_ms)
+        self._term = term = await candidacy.take_office(self._store, self._node_id, now_ms)
         loaded = await load(self._store, cluster_id, self._node_id)
         self._engine = Engine(
             "controller",
@@ -118,6 +134,32 @@ class Controller:
     ) -> list[ConfigsChanged | ApiError]:
         command = AlterConfigs(tuple(changes), validate_only, self._config())
         return cast("list[ConfigsChanged | ApiError]", await self._submit(command))
+
+    async def alter_partition_reassignments(
+        self, moves: Sequence[Move], *, allow_replication_factor_change: bool = True
+    ) -> list[ApiError | None]:
+        command = AlterPartitionReassignments(tuple(moves), allow_replication_factor_change)
+        return cast("list[ApiError | None]", await self._submit(command))
+
+    async def elect_leaders(
+        self, election: Election, partitions: Sequence[TopicPartition]
+    ) -> list[ApiError | None]:
+        command = ElectLeaders(election, tuple(partitions))
+        return cast("list[ApiError | None]", await self._submit(command))
+
+    async def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool = False
+    ) -> None:
+        """Raises the refusal: features change together or not at all."""
+        await self._submit(UpdateFeatures(tuple(updates), validate_only))
+
+    async def quorum(self) -> Quorum:
+        assert self._term is not None
+        try:
+            transaction = await self._store.transaction()
+        except StoreError as fault:
+            raise ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)) from fault
+        return Quorum(self._term.broker, self._term.epoch, transaction + 1)
 
     async def allocate_producer_ids(self) -> range:
         """A block of ids that nobody was given before, and nobody will be given again."""

@@ -35,6 +35,17 @@ class PartitionsAdded(NamedTuple):
         return self.all_partitions[self.count_before :]
 
 
+class PartitionsChanged(NamedTuple):
+    """Partitions of one topic have another leader, other replicas, or both."""
+
+    topic: str
+    id: TopicId
+    all_partitions: tuple[PartitionImage, ...]
+    changed: tuple[int, ...]
+    is_reassigned: bool
+    """Replicas came, went or changed places, which stands in the node of the topic."""
+
+
 class TopicDeleted(NamedTuple):
     name: str
     id: TopicId
@@ -44,16 +55,18 @@ class TopicDeleted(NamedTuple):
 class ConfigKind(Enum):
     TOPIC = "topics"
     BROKER = "brokers"
+    GROUP = "groups"
+    CLIENT_METRICS = "client-metrics"
 
 
 class ConfigsChanged(NamedTuple):
     kind: ConfigKind
     name: str
-    """A topic, a broker id as text, or "<default>" for all brokers."""
+    """A topic, a broker id as text, "<default>" for all brokers, a group, a subscription."""
     overrides: Mapping[str, str]
     """All that hold from now on."""
     is_first: bool = False
-    """Nothing was ever set for this name, so the tree has no node for it yet."""
+    """Nothing is set for this name, so the tree has no node for it yet."""
 
 
 class BrokerRegistered(NamedTuple):
@@ -67,11 +80,19 @@ class ProducerIdsAllocated(NamedTuple):
     ids: range
 
 
+class FeaturesUpdated(NamedTuple):
+    levels: Mapping[str, int]
+    """All that differ from the highest."""
+    epoch: int
+
+
 Fact = (
     TopicCreated
     | PartitionsAdded
+    | PartitionsChanged
     | TopicDeleted
     | ConfigsChanged
     | BrokerRegistered
     | ProducerIdsAllocated
+    | FeaturesUpdated
 )

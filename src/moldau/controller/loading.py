@@ -22,6 +22,7 @@ class LoadedCluster(NamedTuple):
 
 async def load(store: MetadataStore, cluster_id: str, controller_id: BrokerId) -> LoadedCluster:
     topics = await _topics(store)
+    feature = await store.get(paths.FEATURE)
     image = ClusterImage(
         cluster_id,
         controller_id,
@@ -30,6 +31,10 @@ async def load(store: MetadataStore, cluster_id: str, controller_id: BrokerId) -
         topic_names={topic.id: topic.name for topic in topics},
         topic_configs=await _configs(store, paths.TOPIC_CONFIGS),
         broker_configs=await _configs(store, paths.BROKER_CONFIGS, keep_empty=True),
+        group_configs=await _configs(store, paths.GROUP_CONFIGS),
+        client_metrics=await _configs(store, paths.CLIENT_METRICS),
+        features=paths.decode_feature(feature.data),
+        features_epoch=feature.version,
     )
     block = paths.decode_producer_id_block((await store.get(paths.PRODUCER_ID_BLOCK)).data)
     return LoadedCluster(image, 0 if block is None else block.last + 1)
@@ -63,7 +68,15 @@ async def _topics(store: MetadataStore) -> list[TopicImage]:
             name,
             topic.topic_id,
             # The states lie in the order of the partitions: each topic takes its own.
-            tuple(decoded.partition(replicas, next(states)) for replicas in topic.replicas),
+            tuple(
+                decoded.partition(
+                    replicas,
+                    topic.adding.get(number, ()),
+                    topic.removing.get(number, ()),
+                    next(states),
+                )
+                for number, replicas in enumerate(topic.replicas)
+            ),
         )
         for name, topic in topics
     ]
@@ -73,18 +86,30 @@ class _Partitions:
     """Equal partitions once."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[tuple[BrokerId, ...], bytes, int], PartitionImage] = {}
+        self._made: dict[object, PartitionImage] = {}
 
-    def partition(self, replicas: tuple[BrokerId, ...], state: Node | None) -> PartitionImage:
+    def partition(
+        self,
+        replicas: tuple[BrokerId, ...],
+        adding: tuple[BrokerId, ...],
+        removing: tuple[BrokerId, ...],
+        state: Node | None,
+    ) -> PartitionImage:
         if state is None:
             # Assigned, but no controller has chosen its leader yet.
             return PartitionImage(NO_LEADER, 0, replicas, ())
-        key = (replicas, state.data, state.version)
+        key = (replicas, adding, removing, state.data, state.version)
         made = self._made.get(key)
         if made is None:
             decoded = paths.decode_partition_state(state.data)
             made = self._made[key] = PartitionImage(
-                decoded.leader, decoded.leader_epoch, replicas, decoded.isr, state.version
+                decoded.leader,
+                decoded.leader_epoch,
+                replicas,
+                decoded.isr,
+                state.version,
+                adding,
+                removing,
             )
         return made
 
@@ -101,4 +126,8 @@ async def _configs(
 def _decoded_configs(
     rows: Iterable[tuple[str, Node | None]],
 ) -> Iterable[tuple[str, dict[str, str]]]:
-    return ((name, paths.decode_config(node.data)) for name, node in rows if node is not None)
+    return (
+        (paths.name_of_entity(part), paths.decode_config(node.data))
+        for part, node in rows
+        if node is not None
+    )

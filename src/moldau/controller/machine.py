@@ -13,7 +13,9 @@ from typing import NamedTuple
 from moldau.config.broker import BrokerConfig
 from moldau.config.changes import ConfigChange
 from moldau.controller import topics as rules
+from moldau.controller.changed_partitions import ChangedPartitions
 from moldau.controller.configs import altered
+from moldau.controller.elections import Election, elect
 from moldau.controller.facts import (
     BrokerRegistered,
     ConfigsChanged,
@@ -23,12 +25,14 @@ from moldau.controller.facts import (
     TopicCreated,
     TopicDeleted,
 )
+from moldau.controller.features import FeatureUpdate, updated
+from moldau.controller.reassignment import Move, reassign
 from moldau.controller.state import ControllerState
 from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.engine.machine import Decision, Reply, Token, Volatile
 from moldau.model.cluster import BrokerNode
 from moldau.model.errors import ApiError, Error
-from moldau.model.names import BrokerId, Millis
+from moldau.model.names import BrokerId, Millis, TopicPartition
 
 PRODUCER_IDS_PER_BLOCK = 1000
 PRODUCER_ID_LAST = 2**63 - 1
@@ -60,6 +64,21 @@ class AlterConfigs(NamedTuple):
     """What changes of broker settings are tried on."""
 
 
+class AlterPartitionReassignments(NamedTuple):
+    moves: tuple[Move, ...]
+    allow_replication_factor_change: bool = True
+
+
+class ElectLeaders(NamedTuple):
+    election: Election
+    partitions: tuple[TopicPartition, ...]
+
+
+class UpdateFeatures(NamedTuple):
+    updates: tuple[FeatureUpdate, ...]
+    validate_only: bool = False
+
+
 class RegisterBroker(NamedTuple):
     node: BrokerNode
 
@@ -73,6 +92,9 @@ Command = (
     | DeleteTopics
     | CreatePartitions
     | AlterConfigs
+    | AlterPartitionReassignments
+    | ElectLeaders
+    | UpdateFeatures
     | RegisterBroker
     | AllocateProducerIds
 )
@@ -93,6 +115,12 @@ class ControllerMachine:
                 return _decision(token, self._grow(command), command.validate_only)
             case AlterConfigs():
                 return _decision(token, self._alter(command), command.validate_only)
+            case AlterPartitionReassignments():
+                return self._reassign(command, token)
+            case ElectLeaders():
+                return self._elect(command, token)
+            case UpdateFeatures(updates, validate_only):
+                return self._update_features(updates, validate_only, token)
             case RegisterBroker(node):
                 return Decision((Volatile(BrokerRegistered(node)),), replies=(Reply(token, None),))
             case AllocateProducerIds(broker):
@@ -156,6 +184,39 @@ class ControllerMachine:
             except ApiError as refusal:
                 rows.append(refusal)
         return rows
+
+    def _reassign(self, command: AlterPartitionReassignments, token: Token) -> Decision:
+        partitions = ChangedPartitions(self.state)
+        rows: list[ApiError | None] = []
+        for move in command.moves:
+            try:
+                may_change = command.allow_replication_factor_change
+                reassign(self.state, partitions, move, may_change)
+                rows.append(None)
+            except ApiError as refusal:
+                rows.append(refusal)
+        return Decision(partitions.facts(), replies=(Reply(token, rows),))
+
+    def _elect(self, command: ElectLeaders, token: Token) -> Decision:
+        partitions = ChangedPartitions(self.state)
+        rows: list[ApiError | None] = []
+        for asked in command.partitions:
+            try:
+                elect(partitions, asked, command.election, self.state.cluster.brokers)
+                rows.append(None)
+            except ApiError as refusal:
+                rows.append(refusal)
+        return Decision(partitions.facts(), replies=(Reply(token, rows),))
+
+    def _update_features(
+        self, updates: Sequence[FeatureUpdate], validate_only: bool, token: Token
+    ) -> Decision:
+        try:
+            fact = updated(self.state, updates)
+        except ApiError as refusal:
+            return Decision.reply(token, refusal)
+        facts = () if fact is None or validate_only else (fact,)
+        return Decision(facts, replies=(Reply(token, None),))
 
     def _allocate_producer_ids(self, broker: BrokerId, token: Token) -> Decision:
         first = self.state.producer_id_next

@@ -14,8 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from moldau.controller.facts import (
+    ConfigKind,
     ConfigsChanged,
+    FeaturesUpdated,
     PartitionsAdded,
+    PartitionsChanged,
     ProducerIdsAllocated,
     TopicCreated,
     TopicDeleted,
@@ -114,11 +117,14 @@ class MetadataJournal:
             case PartitionsAdded(topic, topic_id, partitions, count_before):
                 yield Write(paths.topic_path(topic), _topic_data(topic_id, partitions))
                 yield from self._partitions(topic, count_before, fact.added)
+            case PartitionsChanged():
+                yield from self._partitions_changed(fact)
             case TopicDeleted():
                 yield from _topic_deleted(fact)
-            case ConfigsChanged(kind, name, overrides, is_first):
-                path, data = f"/config/{kind.value}/{name}", paths.encode_config(overrides)
-                yield Create(path, data) if is_first else Write(path, data)
+            case ConfigsChanged():
+                yield from _configs_changed(fact)
+            case FeaturesUpdated(levels):
+                yield Write(paths.FEATURE, paths.encode_feature(levels))
             case ProducerIdsAllocated(broker, ids):
                 block = paths.ProducerIdBlock(broker, ids.start, ids.stop - 1)
                 yield Write(paths.PRODUCER_ID_BLOCK, paths.encode_producer_id_block(block))
@@ -138,13 +144,23 @@ class MetadataJournal:
         for number, partition in enumerate(partitions, first):
             data = encoded.get(partition)
             if data is None:
-                data = encoded[partition] = paths.encode_partition_state(
-                    paths.PartitionState(
-                        partition.leader, partition.leader_epoch, partition.isr, self._term.epoch
-                    )
-                )
+                data = encoded[partition] = self._state_data(partition)
             yield Create(paths.partition_path(topic, number))
             yield Create(paths.partition_state_path(topic, number), data)
+
+    def _partitions_changed(self, fact: PartitionsChanged) -> Iterator[Op]:
+        if fact.is_reassigned:
+            yield Write(paths.topic_path(fact.topic), _topic_data(fact.id, fact.all_partitions))
+        for number in fact.changed:
+            data = self._state_data(fact.all_partitions[number])
+            yield Write(paths.partition_state_path(fact.topic, number), data)
+
+    def _state_data(self, partition: PartitionImage) -> bytes:
+        return paths.encode_partition_state(
+            paths.PartitionState(
+                partition.leader, partition.leader_epoch, partition.isr, self._term.epoch
+            )
+        )
 
     def _say(self, facts: Iterable[object]) -> None:
         """What an operator of Kafka's controller is used to read."""
@@ -180,7 +196,23 @@ def _rows(
 
 def _topic_data(topic_id: TopicId, partitions: Sequence[PartitionImage]) -> bytes:
     replicas = tuple(partition.replicas for partition in partitions)
-    return paths.encode_topic(paths.TopicNode(topic_id, replicas))
+    adding = {n: partition.adding for n, partition in enumerate(partitions) if partition.adding}
+    removing = {n: each.removing for n, each in enumerate(partitions) if each.removing}
+    return paths.encode_topic(paths.TopicNode(topic_id, replicas, adding, removing))
+
+
+def _configs_changed(fact: ConfigsChanged) -> Iterator[Op]:
+    kind, name, overrides, is_first = fact
+    if kind in (ConfigKind.TOPIC, ConfigKind.BROKER):
+        path = f"/config/{kind.value}/{name}"
+    else:
+        path = f"/config/{kind.value}/{paths.entity_name(name)}"
+        if not overrides:
+            if not is_first:
+                yield Delete(path)
+            return
+    data = paths.encode_config(overrides)
+    yield Create(path, data) if is_first else Write(path, data)
 
 
 def _topic_deleted(fact: TopicDeleted) -> Iterator[Op]:

@@ -12,7 +12,9 @@ from moldau.controller.facts import (
     BrokerRegistered,
     ConfigKind,
     ConfigsChanged,
+    FeaturesUpdated,
     PartitionsAdded,
+    PartitionsChanged,
     ProducerIdsAllocated,
     TopicCreated,
     TopicDeleted,
@@ -25,8 +27,12 @@ class Draft:
     __slots__ = (
         "broker_configs",
         "brokers",
+        "client_metrics",
         "cluster_id",
         "controller_id",
+        "features",
+        "features_epoch",
+        "group_configs",
         "topic_configs",
         "topic_names",
         "topics",
@@ -40,6 +46,10 @@ class Draft:
         self.topic_names: dict[TopicId, str] = dict(image.topic_names)
         self.topic_configs: dict[str, Mapping[str, str]] = dict(image.topic_configs)
         self.broker_configs: dict[str, Mapping[str, str]] = dict(image.broker_configs)
+        self.group_configs: dict[str, Mapping[str, str]] = dict(image.group_configs)
+        self.client_metrics: dict[str, Mapping[str, str]] = dict(image.client_metrics)
+        self.features: Mapping[str, int] = image.features
+        self.features_epoch = image.features_epoch
 
     def image(self) -> ClusterImage:
         """Takes the mappings as they are: the draft must not be used after that."""
@@ -51,6 +61,10 @@ class Draft:
             self.topic_names,
             self.topic_configs,
             self.broker_configs,
+            self.group_configs,
+            self.client_metrics,
+            self.features,
+            self.features_epoch,
         )
 
     def apply(self, fact: object) -> None:
@@ -60,7 +74,9 @@ class Draft:
                 self.topic_names[topic_id] = name
                 if configs:
                     self.topic_configs[name] = configs
-            case PartitionsAdded(topic, topic_id, partitions):
+            case PartitionsAdded(topic, topic_id, partitions) | PartitionsChanged(
+                topic, topic_id, partitions
+            ):
                 self.topics[topic] = TopicImage(topic, topic_id, partitions)
             case TopicDeleted(name, topic_id):
                 del self.topics[name]
@@ -70,12 +86,28 @@ class Draft:
                 self.topic_configs[name] = overrides
             case ConfigsChanged(ConfigKind.BROKER, name, overrides):
                 self.broker_configs[name] = overrides
+            case ConfigsChanged(ConfigKind.GROUP, name, overrides):
+                _replace(self.group_configs, name, overrides)
+            case ConfigsChanged(ConfigKind.CLIENT_METRICS, name, overrides):
+                _replace(self.client_metrics, name, overrides)
+            case FeaturesUpdated(levels, epoch):
+                self.features, self.features_epoch = levels, epoch
             case BrokerRegistered(node):
                 self.brokers[node.id] = node
             case ProducerIdsAllocated():
                 pass
             case _:
                 raise AssertionError(f"unknown fact {fact!r}")
+
+
+def _replace(
+    configs: dict[str, Mapping[str, str]], name: str, overrides: Mapping[str, str]
+) -> None:
+    """What has no settings left is not a thing any more: these exist by their settings alone."""
+    if overrides:
+        configs[name] = overrides
+    else:
+        configs.pop(name, None)
 
 
 def image_after(image: ClusterImage, facts: Iterable[object]) -> ClusterImage:

@@ -193,7 +193,7 @@ def _manual_rows(state: ControllerState, topic: NewTopic) -> list[Replicas]:
             raise _bad_assignment(
                 f"Found multiple manual partition assignments for partition {partition}"
             )
-        _check_replicas(state, replicas, len(next(iter(rows.values()))) if rows else None)
+        check_replicas(state, replicas, len(next(iter(rows.values()))) if rows else None)
         rows[partition] = replicas
     if sorted(rows) != list(range(len(rows))):
         raise _bad_assignment("partitions should be a consecutive 0-based integer sequence")
@@ -209,11 +209,11 @@ def _manual_growth(
             f"{len(assignments)} assignment(s) were specified."
         )
     for replicas in assignments:
-        _check_replicas(state, replicas, replication_factor)
+        check_replicas(state, replicas, replication_factor)
     return list(assignments)
 
 
-def _check_replicas(state: ControllerState, replicas: Replicas, like_others: int | None) -> None:
+def check_replicas(state: ControllerState, replicas: Replicas, like_others: int | None) -> None:
     if not replicas:
         raise _bad_assignment("The manual partition assignment includes an empty replica list.")
     for broker in sorted(replicas):

@@ -1,7 +1,7 @@
 """ApiVersions: what is served, straight from the routing table, and the cluster's features.
 
-Features name cluster-wide abilities that a client must not use unless all brokers have them. Here
-these are the transactions of version 2 (KIP-890), in which every transaction has its own epoch.
+Features name cluster-wide abilities that a client must not use unless all brokers have them: the
+table of `controller/features.py`, at the levels that the cluster is at.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from moldau.controller.features import FEATURES, level_of
 from moldau.handlers.context import RequestContext
 from moldau.handlers.routes import ROUTES
 from moldau.handlers.services import Services
@@ -24,10 +25,6 @@ from moldau.wire.messages.api_versions import (
 CLIENT_NAMED_SINCE: Final = 3
 FEATURES_FROM_ZERO_SINCE: Final = 4
 """Older clients take a feature whose versions begin at 0 for an error."""
-TRANSACTION_VERSION: Final = "transaction.version"
-TRANSACTION_VERSION_LEVEL: Final = 2
-FEATURES_EPOCH: Final = 0
-"""Features are fixed, so that they have been changed no time yet."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -39,6 +36,8 @@ async def api_versions(
         and _SOFTWARE.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=Error.INVALID_REQUEST)
+    image = on.image()
+    levels = {feature.name: level_of(feature, image.features) for feature in FEATURES}
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(
@@ -50,17 +49,16 @@ async def api_versions(
         ],
         supported_features=[
             SupportedFeatureKey(
-                name=TRANSACTION_VERSION, min_version=0, max_version=TRANSACTION_VERSION_LEVEL
+                name=feature.name, min_version=feature.level_min, max_version=feature.level_max
             )
-        ]
-        if ctx.api_version >= FEATURES_FROM_ZERO_SINCE
-        else [],
-        finalized_features_epoch=FEATURES_EPOCH,
+            for feature in FEATURES
+            if feature.level_min or ctx.api_version >= FEATURES_FROM_ZERO_SINCE
+        ],
+        finalized_features_epoch=image.features_epoch,
         finalized_features=[
-            FinalizedFeatureKey(
-                name=TRANSACTION_VERSION,
-                max_version_level=TRANSACTION_VERSION_LEVEL,
-                min_version_level=TRANSACTION_VERSION_LEVEL,
-            )
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in levels.items()
+            # A feature at level 0 is off, which clients read from its absence.
+            if level
         ],
     )

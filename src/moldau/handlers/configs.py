@@ -1,4 +1,4 @@
-"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: settings of topics, brokers, loggers.
+"""DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: the settings of every kind of thing.
 
 The rows come from the tables in `config/`; every change goes to the controller, which says
 whether it is allowed. Log levels belong to the running process and never reach the controller.
@@ -12,13 +12,17 @@ from typing import TYPE_CHECKING
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.changes import DEFAULT_BROKER, ConfigChange, ResourceType
+from moldau.config.client_metrics import ClientMetricsConfig
 from moldau.config.definition import Kind, Setting
+from moldau.config.group import GroupConfig
 from moldau.config.sources import (
     BrokerLayers,
     Entry,
     Source,
     broker_entries,
+    client_metrics_entries,
     default_broker_entries,
+    group_entries,
     topic_defaults,
     topic_entries,
 )
@@ -126,6 +130,15 @@ def _reader(on: Services) -> Callable[[DescribeConfigsResource], list[Entry]]:
         if resource.resource_type == ResourceType.BROKER_LOGGER:
             _check_own_id(name, on, f"{on.node_id}")
             return _logger_entries(on.log_levels.levels())
+        if resource.resource_type == ResourceType.GROUP:
+            if not name:
+                raise ApiError(Error.INVALID_REQUEST, "Group name must not be empty")
+            return group_entries(on.image().group_configs.get(name, {}), layers)
+        if resource.resource_type == ResourceType.CLIENT_METRICS:
+            if not name:
+                empty = "Client metrics subscription name must not be empty"
+                raise ApiError(Error.INVALID_REQUEST, empty)
+            return client_metrics_entries(on.image().client_metrics.get(name, {}))
         raise _unknown_type(resource.resource_type)
 
     return entries_of
@@ -197,6 +210,15 @@ def _change(
             BrokerConfig, changes, present, lambda row: getattr(on.config, row.name) or ()
         )
         return ConfigChange(ResourceType.BROKER, name, overrides, replace_all)
+    if kind == ResourceType.GROUP:
+        present = image.group_configs.get(name, {})
+        overrides = changed_overrides(GroupConfig, changes, present, lambda row: row.default)
+        return ConfigChange(ResourceType.GROUP, name, overrides, replace_all)
+    if kind == ResourceType.CLIENT_METRICS:
+        present = image.client_metrics.get(name, {})
+        table = ClientMetricsConfig
+        overrides = changed_overrides(table, changes, present, lambda row: row.default)
+        return ConfigChange(ResourceType.CLIENT_METRICS, name, overrides, replace_all)
     raise _unknown_type(kind)
 
 

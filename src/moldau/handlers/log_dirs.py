@@ -1,11 +1,15 @@
-"""DescribeLogDirs: what lies in which directory, how large it is, how much room there is."""
+"""DescribeLogDirs and AlterReplicaLogDirs: what lies in which directory, and where it should."""
 
 from __future__ import annotations
 
 from moldau.handlers.context import RequestContext
 from moldau.handlers.services import Services
-from moldau.replication.log_dirs import LogDir, describe
+from moldau.replication.log_dirs import LogDir, describe, place_in
 from moldau.wire.messages.log_dirs import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -46,3 +50,22 @@ def _result(directory: LogDir) -> DescribeLogDirsResult:
         total_bytes=directory.total_bytes,
         usable_bytes=directory.usable_bytes,
     )
+
+
+async def alter_replica_log_dirs(
+    request: AlterReplicaLogDirsRequest, ctx: RequestContext, on: Services
+) -> AlterReplicaLogDirsResponse:
+    results: dict[str, AlterReplicaLogDirTopicResult] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            result = results.setdefault(
+                topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name)
+            )
+            result.partitions += [
+                AlterReplicaLogDirPartitionResult(
+                    partition_index=number,
+                    error_code=place_in(on.replicas, directory.path, topic.name, number),
+                )
+                for number in topic.partitions
+            ]
+    return AlterReplicaLogDirsResponse(results=list(results.values()))

@@ -123,6 +123,10 @@ class EmbeddedStore:
         self._watches.tell(planned.events)
         return planned.results
 
+    async def transaction(self) -> int:
+        await self._everything_synced()
+        return self._tree.transaction
+
     def watch(self, path: str, listener: Callable[[str], None]) -> WatchHandle:
         return self._watches.add(path, listener)
 

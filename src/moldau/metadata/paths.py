@@ -21,6 +21,8 @@ BROKER_IDS = "/brokers/ids"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+GROUP_CONFIGS = "/config/groups"
+CLIENT_METRICS = "/config/client-metrics"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 DELETE_TOPICS = "/admin/delete_topics"
@@ -47,7 +49,9 @@ PERSISTENT_PATHS = (
     "/config",
     BROKER_CONFIGS,
     CONFIG_CHANGES,
+    CLIENT_METRICS,
     "/config/clients",
+    GROUP_CONFIGS,
     "/config/ips",
     TOPIC_CONFIGS,
     "/config/users",
@@ -58,6 +62,7 @@ PERSISTENT_PATHS = (
 )
 """What has to be there before anything else, parents first."""
 
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_")
 _encode_text = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _decode_text = json.JSONDecoder().decode
 
@@ -100,6 +105,18 @@ def topic_config_path(topic: str) -> str:
 def broker_config_path(broker: str) -> str:
     """`broker` is an id as text, or BROKER_DEFAULT."""
     return f"{BROKER_CONFIGS}/{broker}"
+
+
+def entity_name(name: str) -> str:
+    """A name that clients choose freely, such as a group's, as part of a path: percent-encoded."""
+    if all(character in _PLAIN for character in name):
+        return name
+    return "".join(chr(b) if chr(b) in _PLAIN else f"%{b:02X}" for b in name.encode())
+
+
+def name_of_entity(part: str) -> str:
+    first, *rest = part.encode().split(b"%")
+    return b"".join([first, *(bytes([int(e[:2], 16)]) + e[2:] for e in rest)]).decode()
 
 
 def delete_topic_path(topic: str) -> str:
@@ -285,9 +302,18 @@ def decode_producer_id_block(data: bytes) -> ProducerIdBlock | None:
     )
 
 
-def encode_feature() -> bytes:
-    """Feature versions are on, and none is finalized."""
-    return _encode({"features": {}, "version": 2, "status": 1})
+def encode_feature(levels: Mapping[str, int] | None = None) -> bytes:
+    """Feature versions are on, with these levels finalized."""
+    return _encode({"features": dict(levels or {}), "version": 2, "status": 1})
+
+
+def decode_feature(data: bytes) -> dict[str, int]:
+    levels = _decode(data).get("features") or {}
+    return {
+        # Version 1 has a range, whose end is the level.
+        name: int(level["max_version_level"] if isinstance(level, dict) else level)
+        for name, level in levels.items()
+    }
 
 
 def encode_isr_changes(partitions: Iterable[tuple[str, int]]) -> bytes:

@@ -121,6 +121,9 @@ class MetadataStore(Protocol):
         Calls take effect in the order they were started in. Raises the first op's refusal.
         """
 
+    async def transaction(self) -> int:
+        """The number of the last durable transaction (ZooKeeper's zxid)."""
+
     def watch(self, path: str, listener: Callable[[str], None]) -> Watch:
         """Call the listener with the path after each change of the node or of its set of children,
         until cancelled. Changes that follow closely may be reported once: read the state anew."""

@@ -35,6 +35,10 @@ class PartitionImage:
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
     partition_epoch: int = 0
+    adding: tuple[BrokerId, ...] = ()
+    """Replicas that a reassignment brings; `replicas` has them too."""
+    removing: tuple[BrokerId, ...] = ()
+    """Replicas that go when all the new ones are in sync; until then `replicas` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +67,11 @@ class ClusterImage:
     """Overrides only: what a topic does not override it takes from the broker."""
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Dynamic broker settings by broker id as text; "<default>" is for the whole cluster."""
+    group_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Overrides by group id; a group that has none is not in it."""
+    client_metrics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Subscriptions to the metrics of clients, by name."""
+    features: Mapping[str, int] = field(default_factory=dict)
+    """Levels of features that were changed; the others are at their highest."""
+    features_epoch: int = 0
+    """Counts the changes of features, so that clients know the newer of two answers."""

@@ -1,4 +1,4 @@
-"""What lies in each log directory: for DescribeLogDirs and whoever watches the disks."""
+"""What lies in each log directory: for requests about it, and for whoever watches the disks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection
 from typing import NamedTuple
 
-from moldau.model.errors import Error
+from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from moldau.replication.replica import Replica
 from moldau.replication.replicas import Replicas
@@ -62,3 +62,22 @@ def _directory(path: str, partitions: list[LogDirPartition]) -> LogDir:
         disk.f_blocks * disk.f_frsize,
         disk.f_bavail * disk.f_frsize,
     )
+
+
+def place_in(replicas: Replicas, path: str, topic: str, partition: int) -> Error:
+    """Whether a replica lies in that directory, as somebody wants it to.
+
+    A log stays in the directory it was made in: a move to another one is refused for good, with
+    the code for what this broker is not able to do, so that nobody waits for it.
+    """
+    directory = next((each for each in replicas.directories if each.path == path), None)
+    if directory is None:
+        return Error.LOG_DIR_NOT_FOUND
+    if directory.fault is not None:
+        return Error.KAFKA_STORAGE_ERROR
+    try:
+        replica = replicas.find(topic, partition)
+    except ApiError as absence:
+        return absence.error
+    is_there = os.path.dirname(replica.log.directory) == path
+    return Error.NONE if is_there else Error.UNSUPPORTED_VERSION

@@ -12,7 +12,9 @@ from moldau.config.sources import (
     Source,
     Synonym,
     broker_entries,
+    client_metrics_entries,
     default_broker_entries,
+    group_entries,
     topic_defaults,
     topic_entries,
 )
@@ -157,3 +159,26 @@ def test_a_stored_value_that_is_no_longer_valid_does_not_stop_the_broker() -> No
     current = of.current()
     assert (current.log_cleaner_threads, current.log_segment_bytes) == (1, 4000000)
     assert broker(of)["log.cleaner.threads"].value == "many"
+
+
+def test_a_group_s_own_value_comes_before_the_broker_s() -> None:
+    dynamic = {"group.consumer.assignment.interval.ms": "2000"}
+    own = {"consumer.assignment.interval.ms": " 3000 "}
+    entries = {entry.name: entry for entry in group_entries(own, layers(dynamic_default=dynamic))}
+    entry = entries["consumer.assignment.interval.ms"]
+    assert (entry.value, entry.source, entry.kind) == ("3000", Source.GROUP, Kind.INT)
+    assert entry.synonyms == (
+        Synonym("consumer.assignment.interval.ms", "3000", Source.GROUP),
+        Synonym("group.consumer.assignment.interval.ms", "2000", Source.DYNAMIC_DEFAULT_BROKER),
+        Synonym("group.consumer.assignment.interval.ms", "1000", Source.DEFAULT),
+    )
+    without = entries["share.auto.offset.reset"]
+    assert without.synonyms == (Synonym("share.auto.offset.reset", "latest", Source.DEFAULT),)
+    assert list(entries) == sorted(entries)
+
+
+def test_a_subscription_lists_what_was_set_and_the_defaults() -> None:
+    interval, match, metrics = client_metrics_entries({"interval.ms": "1000", "metrics": "a, b"})
+    assert (interval.value, interval.source) == ("1000", Source.CLIENT_METRICS)
+    assert (match.value, match.source, match.synonyms) == ("", Source.DEFAULT, ())
+    assert (metrics.value, metrics.kind) == ("a,b", Kind.LIST)

@@ -8,10 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from moldau.config.broker import BrokerConfig
+from moldau.config.client_metrics import ClientMetricsConfig
 from moldau.config.definition import ConfigError, Kind, Scope, Setting, value_text
+from moldau.config.group import GroupConfig
 from moldau.config.topic import TopicConfig
 
-ROWS = [*BrokerConfig.rows.values(), *TopicConfig.rows.values()]
+TABLES = (BrokerConfig, TopicConfig, GroupConfig, ClientMetricsConfig)
+ROWS = [row for table in TABLES for row in table.rows.values()]
 DELIBERATE = {
     # A fixed buffer of 400 KiB is the fastest on loopback and local networks.
     "socket.send.buffer.bytes",
@@ -77,7 +80,7 @@ def test_a_value_just_outside_the_range_is_refused_with_key_value_and_limit() ->
 
 
 def test_no_alias_is_a_key_or_the_alias_of_two() -> None:
-    for table in (BrokerConfig, TopicConfig):
+    for table in TABLES:
         aliases = [alias for row in table.rows.values() for alias in row.aliases]
         assert len(set(aliases)) == len(aliases)
         assert not set(aliases) & set(table.rows)
@@ -108,3 +111,11 @@ def test_every_setting_of_a_kafka_topic_is_here_with_its_type_and_default() -> N
     for key, kind, default in kafka_rows("kafka-4.3.1-topic-configs.tsv"):
         row = TopicConfig.rows[key]
         assert (row.kind.name, default_text(row)) == (kind, default), key
+
+
+def test_every_setting_of_a_kafka_group_is_here_with_its_type_default_and_broker_key() -> None:
+    rows = kafka_rows("kafka-4.3.1-group-configs.tsv")
+    assert [key for key, *_ in rows] == sorted(GroupConfig.rows)
+    for key, kind, default, synonym in rows:
+        row = GroupConfig.rows[key]
+        assert (row.kind.name, default_text(row), row.synonym or "") == (kind, default, synonym)

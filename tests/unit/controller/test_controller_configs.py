@@ -13,6 +13,9 @@ from moldau.model.cluster import BrokerNode, ClusterImage, PartitionImage
 from moldau.model.errors import ApiError, Error
 
 TOPIC, BROKER = ResourceType.TOPIC, ResourceType.BROKER
+GROUP, METRICS = ResourceType.GROUP, ResourceType.CLIENT_METRICS
+TIMEOUT = "consumer.session.timeout.ms"
+DEFAULTS, _ = BrokerConfig.parse({})
 
 
 @pytest.fixture
@@ -97,7 +100,13 @@ REFUSED = [
         "Cannot update these configs at default cluster level, broker id must be specified: "
         "[listeners]",
     ),
-    (ResourceType.GROUP, "g", {}, Error.INVALID_REQUEST, "Unknown resource type 32"),
+    (ResourceType.BROKER_LOGGER, "0", {}, Error.INVALID_REQUEST, "Unknown resource type 8"),
+    (GROUP, "", {}, Error.INVALID_REQUEST, "Default group resources are not allowed."),
+    (GROUP, "g", {"nope": "1"}, Error.INVALID_CONFIG, "Unknown group config name: nope"),
+    (GROUP, "g", {TIMEOUT: "1"}, Error.INVALID_CONFIG, "group.consumer.min.session.timeout.ms"),
+    (METRICS, "", {}, Error.INVALID_REQUEST, "Subscription name can't be empty"),
+    (METRICS, "m", {"nope": "1"}, Error.INVALID_REQUEST, "Unknown client metrics configuration"),
+    (METRICS, "m", {"interval.ms": "1"}, Error.INVALID_REQUEST, "must be 100 to 3600000"),
 ]
 
 
@@ -111,7 +120,7 @@ def test_a_bad_change_is_refused_as_kafka_does(
     words: str,
 ) -> None:
     with pytest.raises(ApiError) as caught:
-        altered(state, ConfigChange(kind, name, overrides))
+        altered(state, ConfigChange(kind, name, overrides), DEFAULTS)
     assert caught.value.error is error
     assert words in caught.value.message
 
@@ -136,3 +145,21 @@ def test_a_key_for_one_listener_is_checked_like_the_key(state: ControllerState) 
     key = "listener.name.plaintext.max.connections"
     with pytest.raises(ApiError):
         altered(state, ConfigChange(BROKER, "0", {key: "x"}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"), [(GROUP, TIMEOUT, "50000"), (METRICS, "interval.ms", "1000")]
+)
+def test_groups_and_subscriptions_are_there_while_they_have_settings(
+    state: ControllerState, kind: ResourceType, key: str, value: str
+) -> None:
+    configs = state.cluster.group_configs if kind is GROUP else state.cluster.client_metrics
+    first = altered(state, ConfigChange(kind, "x/1", {key: value}), DEFAULTS)
+    assert first.is_first
+    state.apply(first)
+    assert configs == {"x/1": {key: value}}
+    last = altered(state, ConfigChange(kind, "x/1", {key: None}), DEFAULTS)
+    assert not last.is_first
+    state.apply(last)
+    assert configs == {}
+    assert altered(state, ConfigChange(kind, "x/1", {key: value}), DEFAULTS).is_first

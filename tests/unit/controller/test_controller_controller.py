@@ -15,7 +15,10 @@ import pytest
 from moldau.config.broker import BrokerConfig
 from moldau.config.changes import ConfigChange, ResourceType
 from moldau.controller.controller import Controller
+from moldau.controller.elections import Election
 from moldau.controller.facts import TopicCreated
+from moldau.controller.features import FeatureUpdate
+from moldau.controller.reassignment import Move
 from moldau.controller.topics import NewPartitions, NewTopic
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
@@ -23,7 +26,7 @@ from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.store import NodeExists, StoreUnavailable
 from moldau.model.cluster import NO_LEADER, BrokerNode, ClusterImage, Endpoint
 from moldau.model.errors import ApiError, Error
-from moldau.model.names import uuid_from_text
+from moldau.model.names import TopicPartition, uuid_from_text
 from tests.support.virtual_time import ManualTime
 
 NODE = BrokerNode(0, (Endpoint("PLAINTEXT", "localhost", 9092),), "rack-1")
@@ -42,9 +45,11 @@ class Disk:
 
 
 class Cluster:
-    def __init__(self, path: Path | None = None, **settings: str) -> None:
+    def __init__(
+        self, path: Path | None = None, store: EmbeddedStore | None = None, **settings: str
+    ) -> None:
         self.disk = Disk()
-        self.store = EmbeddedStore(path, offload=self.disk.offload)
+        self.store = store or EmbeddedStore(path, offload=self.disk.offload)
         self.store.open()
         properties = {key.replace("_", "."): value for key, value in settings.items()}
         self.config, _ = BrokerConfig.parse(properties)
@@ -130,6 +135,94 @@ def test_a_topic_stands_in_the_tree_as_kafka_writes_it() -> None:
     run(main)
 
 
+def test_settings_of_groups_and_clients_stand_in_the_tree_while_there_are_any() -> None:
+    async def main() -> None:
+        cluster = await Cluster().start()
+        group, key = "a/b", "consumer.session.timeout.ms"
+        for value, children in (("50000", ["a%2Fb"]), ("51000", ["a%2Fb"]), (None, [])):
+            change = ConfigChange(ResourceType.GROUP, group, {key: value})
+            await cluster.controller.alter_configs([change])
+            assert await cluster.store.children("/config/groups") == children
+            if value is not None:
+                assert await cluster.text("/config/groups/a%2Fb") == (
+                    f'{{"version":1,"config":{{"{key}":"{value}"}}}}'
+                )
+        empty = ConfigChange(ResourceType.CLIENT_METRICS, "m", {"interval.ms": None})
+        (row,) = await cluster.controller.alter_configs([empty])
+        assert not isinstance(row, ApiError)
+        assert await cluster.store.children("/config/client-metrics") == []
+        await cluster.stop()
+
+    run(main)
+
+
+def test_a_reassignment_stands_in_the_tree_until_it_is_done() -> None:
+    async def main() -> None:
+        cluster = await Cluster().start()
+        await cluster.controller.create_topics([NewTopic("t", 2, 1)])
+        # As if a second broker had come: its replica will never be in sync here.
+        await cluster.store.create("/brokers/ids/1", paths.encode_broker(NODE, 0), ephemeral=True)
+        await cluster.controller.close()
+        again = Cluster(store=cluster.store)
+        await again.controller.load()
+        move = Move("t", 1, (1,))
+        assert await again.controller.alter_partition_reassignments([move]) == [None]
+        node = paths.decode_topic((await cluster.store.get("/brokers/topics/t")).data)
+        assert node[1:] == (((0,), (1, 0)), {1: (1,)}, {1: (0,)})
+        assert (await cluster.store.get("/brokers/topics/t/partitions/1/state")).version == 1
+        await again.controller.create_partitions([NewPartitions("t", 3)])
+        before = again.controller.image.topics
+        assert (before["t"].partitions[1].adding, before["t"].partitions[1].removing) == (
+            (1,),
+            (0,),
+        )
+        await again.controller.close()
+        await again.controller.load()
+        assert again.controller.image.topics == before, "a new controller goes on with the move"
+        await again.controller.alter_partition_reassignments([Move("t", 1, None)])
+        node = paths.decode_topic((await cluster.store.get("/brokers/topics/t")).data)
+        assert node[1:] == (((0,), (0,), (0,)), {}, {})
+        await again.stop()
+
+    run(main)
+
+
+def test_an_election_is_written_to_the_partition_s_state() -> None:
+    async def main() -> None:
+        cluster = await Cluster().start()
+        await cluster.controller.create_topics([NewTopic("t", 1, 1)])
+        state = '{"controller_epoch":1,"leader":%d,"version":1,"leader_epoch":%d,"isr":[0]}'
+        path = "/brokers/topics/t/partitions/0/state"
+        await cluster.store.set_if_version(path, (state % (-1, 3)).encode())
+        await cluster.controller.close()
+        again = Cluster(store=cluster.store)
+        await again.controller.load()
+        asked = [TopicPartition("t", 0), TopicPartition("t", 1)]
+        done, refused = await again.controller.elect_leaders(Election.UNCLEAN, asked)
+        assert done is None
+        assert refused is not None
+        assert refused.error is Error.UNKNOWN_TOPIC_OR_PARTITION
+        assert '"leader":0,"version":1,"leader_epoch":4' in await again.text(path)
+        (partition,) = again.controller.image.topics["t"].partitions
+        node = await cluster.store.get(path)
+        assert (partition.leader, partition.partition_epoch) == (0, node.version)
+        await again.stop()
+
+    run(main)
+
+
+def test_the_quorum_is_this_node_and_its_end_moves_with_every_change() -> None:
+    async def main() -> None:
+        cluster = await Cluster().start()
+        before = await cluster.controller.quorum()
+        assert (before.leader, before.epoch) == (0, 1)
+        await cluster.controller.create_topics([NewTopic("t", 1, 1)])
+        assert (await cluster.controller.quorum()).offset_end == before.offset_end + 1
+        await cluster.stop()
+
+    run(main)
+
+
 def test_the_image_is_replaced_before_the_answer_comes() -> None:
     async def main() -> None:
         cluster = await Cluster().start()
@@ -170,12 +263,16 @@ def test_a_restart_finds_everything_again(tmp_path: Path) -> None:
             ConfigChange(ResourceType.BROKER, "0", {"log.cleaner.threads": "2"}),
             ConfigChange(ResourceType.BROKER, "", {"log.cleaner.threads": "3"}),
             ConfigChange(ResourceType.TOPIC, "b.c", {"retention.ms": "7"}),
+            ConfigChange(ResourceType.GROUP, "g/1 ä%", {"share.session.timeout.ms": "50000"}),
+            ConfigChange(ResourceType.CLIENT_METRICS, "m", {"interval.ms": "1000"}),
         ]
         assert not any(
             isinstance(row, ApiError) for row in await first.controller.alter_configs(changes)
         )
         await first.controller.create_partitions([NewPartitions("a", 4)])
+        await first.controller.update_features([FeatureUpdate("transaction.version", 1, 2)])
         before = first.controller.image
+        assert (before.features, before.features_epoch) == ({"transaction.version": 1}, 1)
         await first.stop()
         second = await Cluster(tmp_path / "m").start()
         assert second.controller.image == before

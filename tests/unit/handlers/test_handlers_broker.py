@@ -1,4 +1,4 @@
-"""ApiVersions, InitProducerId, DescribeLogDirs and the routing table."""
+"""ApiVersions, InitProducerId, DescribeLogDirs, AlterReplicaLogDirs and the routing table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from moldau.handlers.routes import ROUTES
 from moldau.model.errors import Error
 from moldau.wire.apis import api
 from moldau.wire.messages.api_versions import ApiVersionsRequest
-from moldau.wire.messages.log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from moldau.wire.messages.log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
 from moldau.wire.messages.transactions import InitProducerIdRequest
 from tests.support.services import Node, batch, play, turns
 
@@ -59,16 +65,19 @@ def test_what_is_served_is_what_is_told(version: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [3, 4])
-def test_transactions_of_version_2_are_the_only_feature(version: int, tmp_path: Path) -> None:
+def test_the_features_are_told_with_the_levels_they_are_at(version: int, tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         request = ApiVersionsRequest(client_software_name="c", client_software_version="1")
         response = await node.call(request, version)
         supported = [(f.name, f.min_version, f.max_version) for f in response.supported_features]
         # Clients of version 3 cannot be told of a feature whose versions begin at 0.
-        assert supported == ([("transaction.version", 0, 2)] if version > 3 else [])
-        (finalized,) = response.finalized_features
-        assert finalized.name == "transaction.version"
-        assert (finalized.min_version_level, finalized.max_version_level) == (2, 2)
+        rows = [("metadata.version", 7, 30), ("transaction.version", 0, 2)]
+        assert supported == (rows if version > 3 else rows[:1])
+        levels = {
+            row.name: (row.min_version_level, row.max_version_level)
+            for row in response.finalized_features
+        }
+        assert levels == {"metadata.version": (30, 30), "transaction.version": (2, 2)}
         assert (response.finalized_features_epoch, response.zk_migration_ready) == (0, False)
 
     play(scenario, tmp_path)
@@ -168,5 +177,29 @@ def test_only_partitions_that_were_asked_for_are_told(tmp_path: Path) -> None:
         assert [row.partition_index for row in topic.partitions] == [1]
         none = await node.call(DescribeLogDirsRequest(topics=[]), 4)
         assert none.results[0].topics == []
+
+    play(scenario, tmp_path)
+
+
+# AlterReplicaLogDirs
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_replica_may_stay_where_it_is_and_nowhere_else(version: int, tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        await node.create_topic("a", 2)
+        asked = [AlterReplicaLogDirTopic(name="a", partitions=[1, 9])]
+        rows = []
+        for path in (str(tmp_path), "/nowhere"):
+            directory = AlterReplicaLogDir(path=path, topics=asked)
+            response = await node.call(AlterReplicaLogDirsRequest(dirs=[directory]), version)
+            (topic,) = response.results
+            rows += [(row.partition_index, row.error_code) for row in topic.partitions]
+        assert rows == [
+            (1, Error.NONE),
+            (9, Error.UNKNOWN_TOPIC_OR_PARTITION),
+            (1, Error.LOG_DIR_NOT_FOUND),
+            (9, Error.LOG_DIR_NOT_FOUND),
+        ]
 
     play(scenario, tmp_path)

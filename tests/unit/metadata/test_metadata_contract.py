@@ -275,3 +275,14 @@ def test_a_closed_store_answers_nothing(tmp_path: Path) -> None:
                 await call
 
     asyncio.run(main())
+
+
+def test_the_number_of_the_last_transaction_grows_with_every_write(run: Run) -> None:
+    async def scenario(store: MetadataStore) -> None:
+        before = await store.transaction()
+        await store.multi([Create("/a"), Create("/b")])
+        assert await store.transaction() == before + 1
+        await store.get("/a")
+        assert await store.transaction() == before + 1
+
+    run(scenario)

@@ -111,7 +111,27 @@ def test_notifications() -> None:
     text = b'{"version":1,"partitions":[{"topic":"t","partition":3}]}'
     assert paths.encode_isr_changes([("t", 3)]) == text
     assert paths.decode_isr_changes(text) == [("t", 3)]
+
+
+def test_features() -> None:
     assert paths.encode_feature() == b'{"features":{},"version":2,"status":1}'
+    data = b'{"features":{"transaction.version":1},"version":2,"status":1}'
+    assert paths.encode_feature({"transaction.version": 1}) == data
+    assert paths.decode_feature(data) == {"transaction.version": 1}
+    older = (
+        b'{"features":{"f":{"min_version_level":1,"max_version_level":3}},"version":1,"status":1}'
+    )
+    assert paths.decode_feature(older) == {"f": 3}
+
+
+def test_names_that_clients_choose_fit_into_a_path() -> None:
+    for name, part in (
+        ("my-group_1.x", "my-group_1.x"),
+        ("a/b c", "a%2Fb%20c"),
+        ("ä%", "%C3%A4%25"),
+    ):
+        assert paths.entity_name(name) == part
+        assert paths.name_of_entity(part) == name
     assert paths.encode_reassignment({("t", 0): (1, 2)}) == (
         b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
     )
