@@ -96,15 +96,7 @@ class Node:
             ClusterImage("", NODE_ID),
         )
         producer_ids = ProducerIdSource(self.controller.allocate_producer_ids)
-        self.coordinators = Coordinators(
-            NODE_ID,
-            config=lambda: self.config,
-            image=lambda: self.controller.image,
-            replicas=self.replicas,
-            producer_ids=producer_ids,
-            clock=self.clock,
-            timers=self.timers,
-        )
+        self.coordinators = self._new_coordinators(producer_ids)
         self.on = Services(
             node_id=NODE_ID,
             config=self.config,
@@ -124,10 +116,31 @@ class Node:
             log_levels=Levels(),
         )
 
+    def _new_coordinators(self, producer_ids: ProducerIdSource) -> Coordinators:
+        return Coordinators(
+            NODE_ID,
+            config=lambda: self.config,
+            image=lambda: self.controller.image,
+            replicas=self.replicas,
+            producer_ids=producer_ids,
+            clock=self.clock,
+            timers=self.timers,
+        )
+
+    def restart_coordinators(self) -> None:
+        """All their memory is gone; the logs are what they were."""
+        self.coordinators.transactions.stop()
+        self.coordinators.groups.stop()
+        self.coordinators = self._new_coordinators(self.on.producer_ids)
+        self.on.groups = self.coordinators.groups
+        self.on.transactions = self.coordinators.transactions
+        self.on.markers = self.coordinators.markers
+        self.coordinators.follow(ClusterImage("", NODE_ID), self.image)
+
     async def start(self) -> Node:
         self.store.open()
         self.controller.on_image(self.replicas.apply)
-        self.controller.on_image(self.coordinators.follow)
+        self.controller.on_image(lambda old, new: self.coordinators.follow(old, new))
         await self.controller.load()
         await self.controller.register(BrokerNode(NODE_ID, (HERE,), rack="rack-a"))
         return self

@@ -194,26 +194,26 @@ class Coordinators:
         background.every(
             "delete-expired-group-metadata",
             config.offsets_retention_check_interval_ms,
-            self._expire_offsets,
+            self.expire_offsets,
         )
         background.every(
             "transaction-abort",
             config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
-            self._end_timed_out,
+            self.end_timed_out,
         )
         background.every(
             "transactionalId-expiration",
             config.transaction_remove_expired_transaction_cleanup_interval_ms,
-            self._expire_transactional_ids,
+            self.expire_transactional_ids,
         )
 
-    def _expire_offsets(self) -> None:
+    def expire_offsets(self) -> None:
         if self.groups.partitions():
             from moldau.groups.commands import ExpireOffsets
 
             self.groups.tell_all(ExpireOffsets(self._clock.wall_ms()))
 
-    async def _end_timed_out(self) -> None:
+    async def end_timed_out(self) -> None:
         """Abort what takes too long, and send markers again that nobody answered."""
         for partition in self.transactions.partitions():
             from moldau.transactions.commands import AbortTimedOut, ResendMarkers, TimedOut
@@ -231,7 +231,7 @@ class Coordinators:
                 )
             await self._ask(partition, ResendMarkers(self._clock.wall_ms()))
 
-    async def _expire_transactional_ids(self) -> None:
+    async def expire_transactional_ids(self) -> None:
         for partition in self.transactions.partitions():
             from moldau.transactions.commands import Expired, ExpireTransactionalIds
 
