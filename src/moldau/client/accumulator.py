@@ -3,7 +3,8 @@
 Pure: the time is given, nobody is woken from here. The producer appends (any thread) and the
 sender takes (the loop), both under the producer's lock. The last batch of a queue is the open
 one, all others are full or were taken back for another attempt. Memory is counted per batch, as
-Kafka's: `batch.size` is taken when a batch is opened and given back when it is done.
+Kafka's: `batch.size` is taken when a batch is opened and given back when it is done. Where records
+come faster than they leave, batches may grow: fewer and larger requests are what helps then.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from moldau.records.batch import HEADER_BYTES
 RATIO_LEAST = 0.05
 """Batches are not made larger than so many times batch.size, however well they compress."""
 RATIO_STEP = 0.05
+BACKLOG = 5
+"""Each time so many batches wait for one partition, the next one may be twice as large."""
+GROWTH_MAX = 16
 
 
 class PartitionQueue:
@@ -34,12 +38,14 @@ class PartitionQueue:
 class TopicQueues:
     """The queues of one topic, by partition, and how well its records compress."""
 
-    __slots__ = ("limit_bytes", "queues", "ratio", "topic")
+    __slots__ = ("limit_bytes", "may_grow", "queues", "ratio", "topic")
 
     def __init__(self, topic: str, limit_bytes: int) -> None:
         self.topic = topic
         self.queues: list[PartitionQueue] = []
         self.limit_bytes = limit_bytes
+        self.may_grow = True
+        """False once the broker has called a batch too large."""
         self.ratio = 1.0
 
     def grow(self, partition_count: int) -> None:
@@ -55,11 +61,16 @@ class Accumulator:
         linger_ms: int,
         buffer_memory_bytes: int,
         delivery_timeout_ms: int,
+        growth_bytes_max: int = 0,
     ) -> None:
         self.batch_size_bytes = max(1, min(batch_size_bytes, buffer_memory_bytes))
         self.linger_ms = linger_ms
         self.buffer_memory_bytes = buffer_memory_bytes
         self.delivery_timeout_ms = delivery_timeout_ms
+        self.growth_bytes_max = min(
+            growth_bytes_max, GROWTH_MAX * self.batch_size_bytes, buffer_memory_bytes // 16
+        )
+        """How large batches become while many wait; 0: never larger than batch.size."""
         self.free_bytes = buffer_memory_bytes
         self.topics: dict[str, TopicQueues] = {}
         self.waiting: dict[PartitionQueue, None] = {}
@@ -80,13 +91,17 @@ class Accumulator:
         self, topic: TopicQueues, partition: int, size_bytes: int, now_ms: int
     ) -> ProducerBatch | None:
         """A new last batch, large enough for one record of that size; None without memory."""
-        need_bytes = max(topic.limit_bytes, HEADER_BYTES + size_bytes)
+        queue = topic.queues[partition]
+        limit_bytes = topic.limit_bytes
+        doublings = len(queue.batches) // BACKLOG
+        if doublings and topic.may_grow and limit_bytes < self.growth_bytes_max:
+            limit_bytes = min(limit_bytes << min(doublings, 8), self.growth_bytes_max)
+        need_bytes = max(limit_bytes, HEADER_BYTES + size_bytes)
         if need_bytes > self.free_bytes:
             return None
         self.free_bytes -= need_bytes
-        batch = ProducerBatch(topic.topic, partition, topic.limit_bytes, now_ms)
+        batch = ProducerBatch(topic.topic, partition, limit_bytes, now_ms)
         batch.reserved_bytes = need_bytes
-        queue = topic.queues[partition]
         queue.open = batch
         queue.batches.append(batch)
         self.waiting[queue] = None
@@ -123,7 +138,7 @@ class Accumulator:
     def split(self, batch: ProducerBatch) -> list[ProducerBatch]:
         """Its records in batches of batch.size, to be sent next; it is done when they are."""
         topic = self.topics[batch.topic]
-        topic.ratio, topic.limit_bytes = 1.0, self.batch_size_bytes
+        topic.ratio, topic.limit_bytes, topic.may_grow = 1.0, self.batch_size_bytes, False
         limit_bytes = self.batch_size_bytes
         if batch.size_bytes <= limit_bytes:
             limit_bytes = max(1, batch.size_bytes // 2)

@@ -68,6 +68,8 @@ class Producer(TransactionalFace):
             linger_ms=parsed.linger_ms,
             buffer_memory_bytes=parsed.buffer_memory,
             delivery_timeout_ms=parsed.delivery_timeout_ms,
+            # Who has set a size wants that size.
+            growth_bytes_max=0 if "batch.size" in parsed.given else parsed.max_request_size // 4,
         )
         self.pipeline = Pipeline(parsed, accumulator, self.machine)
         self.accumulator = accumulator

@@ -202,3 +202,30 @@ def test_waiters_hear_of_the_outcome_once_it_is_known_or_at_once() -> None:
     batch.when_done(lambda: heard.append("late"))
     assert heard == ["early", "late"]
     assert batch.metadata(2, 99) == ("t", 0, 7, 99)
+
+
+def test_batches_grow_while_many_wait_and_only_then() -> None:
+    box = accumulator(buffer_memory_bytes=1_000_000, growth_bytes_max=8000)
+    sizes = []
+    for _ in range(300):
+        batch = put(box, b"x" * 900)
+        assert batch is not None
+        sizes.append(batch.limit_bytes)
+    assert sizes[:5] == [1000] * 5
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == 8000
+    while queue(box).batches:
+        box.release(box.take(queue(box)))
+    batch = put(box, b"x")
+    assert batch is not None
+    assert batch.limit_bytes == 1000
+
+
+def test_batches_never_grow_where_a_size_was_asked_for_or_a_broker_has_refused_one() -> None:
+    box = accumulator(buffer_memory_bytes=1_000_000)
+    assert {put(box, b"x" * 900).limit_bytes for _ in range(100)} == {1000}  # type: ignore[union-attr]
+    box = accumulator(buffer_memory_bytes=1_000_000, growth_bytes_max=8000)
+    for _ in range(3):
+        put(box, b"x" * 400)
+    box.split(box.take(queue(box)))
+    assert {put(box, b"x" * 900).limit_bytes for _ in range(100)} == {1000}  # type: ignore[union-attr]
