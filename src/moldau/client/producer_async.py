@@ -316,5 +316,6 @@ def _sender_settings(config: ProducerConfig) -> SenderSettings:
         in_flight_max=config.max_in_flight_requests_per_connection,
         codec=codec,
         level=levels.get(codec),
+        topic_idle_max_ms=config.metadata_max_idle_ms,
         transactional_id=config.transactional_id,
     )

@@ -61,7 +61,7 @@ _UNSERIALIZABLE = (
 class Lane:
     """A topic that is being written to."""
 
-    __slots__ = ("queues", "sticky", "sticky_batch", "view")
+    __slots__ = ("queues", "sticky", "sticky_batch", "used_ms", "view")
 
     def __init__(self, view: TopicView, queues: TopicQueues, sticky: StickyChoice) -> None:
         self.view = view
@@ -69,6 +69,8 @@ class Lane:
         self.sticky = sticky
         self.sticky_batch: ProducerBatch | None = None
         """The batch that records without a key were put into last."""
+        self.used_ms = int(monotonic() * 1000)
+        """When its last batch was opened."""
 
 
 class Pipeline:
@@ -113,6 +115,19 @@ class Pipeline:
                 self.lanes[topic] = Lane(view, queues, sticky)
             else:
                 lane.view = view
+
+    def forget_idle(self, since_ms: int) -> list[str]:
+        """Forget topics that nothing was sent to since then and nothing waits for."""
+        with self.lock:
+            busy = {batch.topic for batch in self.accumulator.incomplete}
+            idle = [
+                name
+                for name, lane in self.lanes.items()
+                if lane.used_ms < since_ms and name not in busy
+            ]
+            for name in idle:
+                del self.lanes[name]
+        return idle
 
     def prepare(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> tuple[Any, ...]:
         """The arguments for `place` after interceptors and serializers."""
@@ -259,7 +274,7 @@ class Pipeline:
         batch = lane.queues.queues[partition].open
         if batch is None or batch.size_bytes + size > batch.limit_bytes:
             is_first = batch is None
-            now_ms = int(monotonic() * 1000)
+            now_ms = lane.used_ms = int(monotonic() * 1000)
             batch = self.accumulator.open_batch(lane.queues, partition, size, now_ms)
             if batch is None:
                 return None

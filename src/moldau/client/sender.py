@@ -42,6 +42,8 @@ VERSION_LAST_WITH_NAMES = 12
 VERSION_LAST_BEFORE_V2 = 11
 """From version 12 on, a broker adds partitions to transactions by itself (KIP-890)."""
 EXPIRY_CHECK_MS = 500
+FULL_CONNECTION_MS = 2
+"""A connection that takes nothing more does not say when it does again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class SenderSettings:
     in_flight_max: int
     codec: Codec
     level: int | None
+    topic_idle_max_ms: int = 300_000
     transactional_id: str | None = None
 
 
@@ -114,7 +117,8 @@ class Sender:
             self._expire(now_ms)
         due, wake_ms = self._survey(now_ms)
         for node_id, queues in due.items():
-            self._serve(node_id, queues, now_ms)
+            if not self._serve(node_id, queues, now_ms):
+                wake_ms = min(wake_ms, now_ms + FULL_CONNECTION_MS)
         if self.cluster.is_old and self.pipeline.lanes:
             self.refresh(now_ms)
         self._set_timer(now_ms, wake_ms)
@@ -172,6 +176,7 @@ class Sender:
                 leader = cluster.leader(queue.topic, queue.partition)
                 if leader is None:
                     unled = True
+                    cluster.add_interest((queue.topic,))
                 else:
                     due.setdefault(leader[0], []).append(queue)
             if accumulator.waiting or self._flying:
@@ -181,25 +186,28 @@ class Sender:
             wake_ms = min(wake_ms, max(self._refresh_at_ms, now_ms + 1))
         return due, wake_ms
 
-    def _serve(self, node_id: int, queues: list[PartitionQueue], now_ms: int) -> None:
-        """Fill the broker's window with requests."""
+    def _serve(self, node_id: int, queues: list[PartitionQueue], now_ms: int) -> bool:
+        """Fill the broker's window with requests; False if the connection is full before it."""
         connection = self.network.ready(node_id)
         if connection is None:
             self._start(f"connect {node_id}", self._connect(node_id))
-            return
+            return True
         self._rotation += 1
         start = self._rotation % len(queues)
         queues = queues[start:] + queues[:start]
-        while self._in_flight[node_id] < self.settings.in_flight_max and connection.has_room:
+        while self._in_flight[node_id] < self.settings.in_flight_max:
+            if not connection.has_room:
+                return False
             batches = self._collect(queues, now_ms)
             if not batches:
-                return
+                return True
             try:
                 version = connection.version_for(PRODUCE, self._version_max(batches), VERSION_FIRST)
             except KafkaError as fault:
                 self.answers.unanswered(batches, fault)
-                return
+                return True
             self._send(node_id, connection, version, batches)
+        return True
 
     def _collect(self, queues: list[PartitionQueue], now_ms: int) -> list[ProducerBatch]:
         """One batch of every partition that may send one, as far as they fit into a request."""
@@ -309,6 +317,8 @@ class Sender:
             settings.retry_backoff_max_ms,
         )
         self._refresh_at_ms = int(monotonic() * 1000) + pause
+        idle_since_ms = int(monotonic() * 1000) - self.settings.topic_idle_max_ms
+        self.cluster.drop_interest(self.pipeline.forget_idle(idle_since_ms))
         for name in list(self.pipeline.lanes):
             learn_topic(self.pipeline, self.cluster, name)
 

@@ -159,3 +159,12 @@ def test_a_closed_producer_refuses_everything() -> None:
         place(line)
     with pytest.raises(errors.IllegalStateError):
         place(line, topic="unknown")
+
+
+def test_topics_without_use_are_forgotten_and_those_with_waiting_records_are_not() -> None:
+    line = pipeline()
+    line.know("idle", 1, [0])
+    place(line)
+    assert line.forget_idle(0) == []
+    assert line.forget_idle(1 << 60) == ["idle"]
+    assert place(line, topic="idle") is None
