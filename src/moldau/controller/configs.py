@@ -10,13 +10,12 @@ from collections.abc import Mapping
 
 from moldau.config.broker import LISTENER_PREFIX, BrokerConfig
 from moldau.config.changes import DEFAULT_BROKER, ConfigChange, ResourceType
-from moldau.config.client_metrics import check_client_metrics
 from moldau.config.definition import ConfigError, Scope
-from moldau.config.group import validate_group_overrides
 from moldau.config.topic import TopicConfig
 from moldau.controller.facts import ConfigKind, ConfigsChanged
 from moldau.controller.state import ControllerState
 from moldau.controller.topics import check_topic_overrides
+from moldau.metadata.paths import ENTITY_NAME_LENGTH_MAX, entity_name
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import topic_name_fault
 
@@ -78,9 +77,12 @@ def _altered_broker(
 def _altered_group(
     state: ControllerState, change: ConfigChange, broker: BrokerConfig | None
 ) -> ConfigsChanged:
+    from moldau.config.group import validate_group_overrides  # rarely needed
+
     name = change.resource_name
     if not name:
         raise ApiError(Error.INVALID_REQUEST, "Default group resources are not allowed.")
+    _check_length(name)
     overrides = _after(state.cluster.group_configs.get(name, {}), change, {})
     assert broker is not None, "the limits of group settings stand in the broker's"
     try:
@@ -92,13 +94,23 @@ def _altered_group(
 
 
 def _altered_client_metrics(state: ControllerState, change: ConfigChange) -> ConfigsChanged:
+    from moldau.config.client_metrics import check_client_metrics  # rarely needed
+
     name = change.resource_name
     if not name:
         raise ApiError(Error.INVALID_REQUEST, "Subscription name can't be empty")
+    _check_length(name)
     overrides = _after(state.cluster.client_metrics.get(name, {}), change, {})
     check_client_metrics(overrides)
     is_first = name not in state.cluster.client_metrics
     return ConfigsChanged(ConfigKind.CLIENT_METRICS, name, overrides, is_first)
+
+
+def _check_length(name: str) -> None:
+    length = len(entity_name(name))
+    if length > ENTITY_NAME_LENGTH_MAX:
+        fault = f"The name takes {length} characters in the metadata, of {ENTITY_NAME_LENGTH_MAX}"
+        raise ApiError(Error.INVALID_REQUEST, fault)
 
 
 def _check_broker_name(state: ControllerState, name: str) -> None:

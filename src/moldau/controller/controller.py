@@ -8,14 +8,12 @@ exists finds its logs. If the store fails, the controller starts again from what
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.changes import ConfigChange
 from moldau.controller import candidacy
-from moldau.controller.elections import Election
 from moldau.controller.facts import ConfigsChanged, PartitionsAdded, TopicCreated, TopicDeleted
-from moldau.controller.features import FeatureUpdate
 from moldau.controller.loading import load
 from moldau.controller.machine import (
     AllocateProducerIds,
@@ -31,7 +29,6 @@ from moldau.controller.machine import (
 )
 from moldau.controller.metadata_journal import MetadataJournal, Term
 from moldau.controller.placement import Start
-from moldau.controller.reassignment import Move
 from moldau.controller.state import ControllerState, image_after
 from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.engine.engine import Engine
@@ -41,6 +38,11 @@ from moldau.model.clock import Clock
 from moldau.model.cluster import BrokerNode, ClusterImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition, uuid_text
+
+if TYPE_CHECKING:
+    from moldau.controller.elections import Election
+    from moldau.controller.features import FeatureUpdate
+    from moldau.controller.reassignment import Move
 
 ImageListener = Callable[[ClusterImage, ClusterImage], None]
 """Called with the image before and after."""

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.changes import ConfigChange
 from moldau.controller import topics as rules
-from moldau.controller.changed_partitions import ChangedPartitions
 from moldau.controller.configs import altered
-from moldau.controller.elections import Election, elect
 from moldau.controller.facts import (
     BrokerRegistered,
     ConfigsChanged,
@@ -25,14 +23,18 @@ from moldau.controller.facts import (
     TopicCreated,
     TopicDeleted,
 )
-from moldau.controller.features import FeatureUpdate, updated
-from moldau.controller.reassignment import Move, reassign
 from moldau.controller.state import ControllerState
 from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.engine.machine import Decision, Reply, Token, Volatile
 from moldau.model.cluster import BrokerNode
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis, TopicPartition
+
+if TYPE_CHECKING:
+    # Rules that are rarely asked for are read when they are: a start is short.
+    from moldau.controller.elections import Election
+    from moldau.controller.features import FeatureUpdate
+    from moldau.controller.reassignment import Move
 
 PRODUCER_IDS_PER_BLOCK = 1000
 PRODUCER_ID_LAST = 2**63 - 1
@@ -186,6 +188,9 @@ class ControllerMachine:
         return rows
 
     def _reassign(self, command: AlterPartitionReassignments, token: Token) -> Decision:
+        from moldau.controller.changed_partitions import ChangedPartitions
+        from moldau.controller.reassignment import reassign
+
         partitions = ChangedPartitions(self.state)
         rows: list[ApiError | None] = []
         for move in command.moves:
@@ -198,6 +203,9 @@ class ControllerMachine:
         return Decision(partitions.facts(), replies=(Reply(token, rows),))
 
     def _elect(self, command: ElectLeaders, token: Token) -> Decision:
+        from moldau.controller.changed_partitions import ChangedPartitions
+        from moldau.controller.elections import elect
+
         partitions = ChangedPartitions(self.state)
         rows: list[ApiError | None] = []
         for asked in command.partitions:
@@ -211,6 +219,8 @@ class ControllerMachine:
     def _update_features(
         self, updates: Sequence[FeatureUpdate], validate_only: bool, token: Token
     ) -> Decision:
+        from moldau.controller.features import updated
+
         try:
             fact = updated(self.state, updates)
         except ApiError as refusal:

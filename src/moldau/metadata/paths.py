@@ -35,6 +35,8 @@ LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
 
+ENTITY_NAME_LENGTH_MAX = 10_000
+"""Of a name as part of a path, so that every store can take it."""
 BROKER_DEFAULT = "<default>"
 """The name of the node whose settings hold for every broker."""
 
@@ -109,6 +111,8 @@ def broker_config_path(broker: str) -> str:
 
 def entity_name(name: str) -> str:
     """A name that clients choose freely, such as a group's, as part of a path: percent-encoded."""
+    if name in (".", ".."):
+        return name.replace(".", "%2E")
     if all(character in _PLAIN for character in name):
         return name
     return "".join(chr(b) if chr(b) in _PLAIN else f"%{b:02X}" for b in name.encode())

@@ -104,6 +104,8 @@ REFUSED = [
     (GROUP, "", {}, Error.INVALID_REQUEST, "Default group resources are not allowed."),
     (GROUP, "g", {"nope": "1"}, Error.INVALID_CONFIG, "Unknown group config name: nope"),
     (GROUP, "g", {TIMEOUT: "1"}, Error.INVALID_CONFIG, "group.consumer.min.session.timeout.ms"),
+    (GROUP, "g" * 10_001, {}, Error.INVALID_REQUEST, "takes 10001 characters"),
+    (METRICS, "/" * 4_000, {}, Error.INVALID_REQUEST, "takes 12000 characters"),
     (METRICS, "", {}, Error.INVALID_REQUEST, "Subscription name can't be empty"),
     (METRICS, "m", {"nope": "1"}, Error.INVALID_REQUEST, "Unknown client metrics configuration"),
     (METRICS, "m", {"interval.ms": "1"}, Error.INVALID_REQUEST, "must be 100 to 3600000"),

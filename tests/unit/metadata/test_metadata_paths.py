@@ -129,6 +129,7 @@ def test_names_that_clients_choose_fit_into_a_path() -> None:
         ("my-group_1.x", "my-group_1.x"),
         ("a/b c", "a%2Fb%20c"),
         ("ä%", "%C3%A4%25"),
+        ("..", "%2E%2E"),
     ):
         assert paths.entity_name(name) == part
         assert paths.name_of_entity(part) == name
