@@ -9,31 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-COMMANDS = {
-    "server-start": ("moldau.cli.server_start", "start a broker"),
-    "server-stop": ("moldau.cli.server_stop", "stop the brokers that run on this machine"),
-    "topics": ("moldau.cli.topics", "create, list, describe, alter and delete topics"),
-    "configs": ("moldau.cli.configs", "show and change settings of topics, brokers and groups"),
-    "console-producer": ("moldau.cli.console_producer", "send lines as records"),
-    "console-consumer": ("moldau.cli.console_consumer", "print records as they arrive"),
-    "consumer-groups": ("moldau.cli.consumer_groups", "show lag, reset and delete groups"),
-    "get-offsets": ("moldau.cli.get_offsets", "show offsets of partitions"),
-    "delete-records": ("moldau.cli.delete_records", "cut the beginning off partitions"),
-    "log-dirs": ("moldau.cli.log_dirs", "show the size of partitions on disk"),
-    "dump-log": ("moldau.cli.dump_log", "show what is in the files of a log"),
-    "groups": ("moldau.cli.groups", "list groups of all kinds"),
-    "transactions": ("moldau.cli.transactions", "look at transactions, end hanging ones"),
-    "verifiable-producer": ("moldau.cli.verifiable_producer", "send numbers, report each"),
-    "verifiable-consumer": ("moldau.cli.verifiable_consumer", "read in a group, report all"),
-    "producer-perf-test": ("moldau.cli.producer_perf_test", "measure producing"),
-    "consumer-perf-test": ("moldau.cli.consumer_perf_test", "measure consuming"),
-    "e2e-latency": ("moldau.cli.e2e_latency", "measure latency from end to end"),
-    "leader-election": ("moldau.cli.leader_election", "let replicas lead again"),
-    "broker-api-versions": ("moldau.cli.broker_api_versions", "show what brokers serve"),
-    "cluster": ("moldau.cli.cluster", "show the cluster's id and brokers"),
-    "features": ("moldau.cli.features", "show which features are in force"),
-}
-"""Every command: its module, which has `run(arguments) -> exit code`, and what it does."""
+from moldau.cli.catalogue import COMMANDS
 
 HELP = """\
 Moldau is the event streaming platform for people who live in Python: a broker
@@ -65,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"moldau {__version__}")
         return 0
-    command = COMMANDS.get(words[0])
+    command = COMMANDS.get(words[0]) or COMMANDS.get(plain_name(words[0]))
     if command is None:
         print(unknown(words[0]), file=sys.stderr)
         return 1
@@ -74,14 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def help_text() -> str:
-    rows = "\n".join(f"  {name:<22} {sentence}" for name, (_, sentence) in COMMANDS.items())
+    rows = "\n".join(f"  {name:<27} {sentence}" for name, (_, sentence) in COMMANDS.items())
     return HELP.format(commands=rows)
+
+
+def plain_name(word: str) -> str:
+    """Kafka's scripts are commands too: kafka-topics.sh is topics."""
+    return word.removeprefix("kafka-").removesuffix(".sh")
 
 
 def unknown(word: str) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(word.removeprefix("kafka-").removesuffix(".sh"), COMMANDS, n=1)
+    close = get_close_matches(plain_name(word), COMMANDS, n=1)
     hint = f"did you mean `moldau {close[0]}`?" if close else "`moldau --help` lists the commands."
     return f"moldau: there is no command {word!r}; {hint}"
 

@@ -1,0 +1,38 @@
+"""Every command: where it is and what it does. Importing this imports none of them."""
+
+from __future__ import annotations
+
+COMMANDS = {
+    "server-start": ("moldau.cli.server_start", "start a broker"),
+    "server-stop": ("moldau.cli.server_stop", "stop the brokers that run on this machine"),
+    "topics": ("moldau.cli.topics", "create, list, describe, alter and delete topics"),
+    "configs": ("moldau.cli.configs", "show and change settings of topics, brokers and groups"),
+    "console-producer": ("moldau.cli.console_producer", "send lines as records"),
+    "console-consumer": ("moldau.cli.console_consumer", "print records as they arrive"),
+    "consumer-groups": ("moldau.cli.consumer_groups", "show lag, reset and delete groups"),
+    "get-offsets": ("moldau.cli.get_offsets", "show offsets of partitions"),
+    "delete-records": ("moldau.cli.delete_records", "cut the beginning off partitions"),
+    "log-dirs": ("moldau.cli.log_dirs", "show the size of partitions on disk"),
+    "dump-log": ("moldau.cli.dump_log", "show what is in the files of a log"),
+    "groups": ("moldau.cli.groups", "list groups of all kinds"),
+    "transactions": ("moldau.cli.transactions", "look at transactions, end hanging ones"),
+    "verifiable-producer": ("moldau.cli.verifiable_producer", "send numbers, report each"),
+    "verifiable-consumer": ("moldau.cli.verifiable_consumer", "read in a group, report all"),
+    "producer-perf-test": ("moldau.cli.producer_perf_test", "measure producing"),
+    "consumer-perf-test": ("moldau.cli.consumer_perf_test", "measure consuming"),
+    "e2e-latency": ("moldau.cli.e2e_latency", "measure latency from end to end"),
+    "reassign-partitions": (
+        "moldau.cli.reassign_partitions",
+        "move partitions to other brokers",
+    ),
+    "preferred-replica-election": (
+        "moldau.cli.preferred_replica_election",
+        "old name of leader-election",
+    ),
+    "leader-election": ("moldau.cli.leader_election", "let replicas lead again"),
+    "broker-api-versions": ("moldau.cli.broker_api_versions", "show what brokers serve"),
+    "cluster": ("moldau.cli.cluster", "show the cluster's id and brokers"),
+    "features": ("moldau.cli.features", "show which features are in force"),
+    "completion": ("moldau.cli.completion", "let the shell complete commands and flags"),
+}
+"""Every command: its module, which has `run(arguments) -> exit code`, and what it does."""
