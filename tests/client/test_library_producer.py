@@ -243,6 +243,18 @@ def test_batches_too_large_for_the_topic_are_split(
     ]
 
 
+def test_a_bulk_with_one_record_too_large_says_so_and_stores_the_others(
+    bootstrap: str, admin: Admin, fresh_name: Name
+) -> None:
+    small = made(admin, fresh_name("small"), 1, **{"max.message.bytes": "1000"})
+    sent = [b"%03d" % n for n in range(300)]
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        with pytest.raises(errors.RecordTooLargeError):
+            producer.send_many(small, [*sent, b"x" * 5000]).get(timeout=20)
+        producer.flush()
+    assert values(bootstrap, small) == sent
+
+
 def test_a_record_larger_than_a_request_is_refused_at_once(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"x").get(10)

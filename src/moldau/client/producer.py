@@ -41,9 +41,14 @@ class BulkDelivery:
         """Wait until all are stored; how many they are. Raises what became of one that is not."""
         deadline = None if timeout is None else monotonic() + timeout
         for batch in self._batches:
-            for part in batch.split_into or [batch]:
-                left = None if deadline is None else max(0.0, deadline - monotonic())
-                Delivery(part, 0, -1).get(left)
+            landed = threading.Event()
+            batch.when_done(landed.set)
+            left_s = None if deadline is None else max(0.0, deadline - monotonic())
+            if not landed.wait(left_s):
+                raise KafkaTimeoutError(f"Not all records were acknowledged within {timeout} s")
+            for leaf in batch.leaves():
+                if leaf.error is not None:
+                    raise leaf.error
         return self.count
 
 

@@ -220,6 +220,13 @@ class ProducerBatch:
                 index -= part.record_count
         return batch, index
 
+    def leaves(self) -> Iterator[ProducerBatch]:
+        """The batches that its records are in now: itself, unless it was split."""
+        if not self.split_into:
+            yield self
+        for part in self.split_into:
+            yield from part.leaves()
+
     def when_done(self, waiter: Callable[[], object]) -> None:
         """Call once the outcome is known, at once if it is. May be called from any thread, so a
         waiter may in rare cases be called twice."""
