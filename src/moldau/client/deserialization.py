@@ -7,7 +7,7 @@ then a batch is decoded as a whole and handed out in slices.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
+from functools import partial
 from typing import Any
 
 from moldau.client.errors import KafkaError, SerializationError, error_class
@@ -33,6 +33,7 @@ from moldau.records.codec import (
     decode_batch,
     decode_marker,
 )
+from moldau.records.columns import read_rows
 from moldau.records.compression import decompress
 from moldau.wire.messages.fetch import AbortedTransaction
 
@@ -209,60 +210,39 @@ class RecordReader:
         tp = fetched.tp
         header, body = body_of(tp, fetched.view, row, self.check_crcs)
         data = bytes(body)
-        rows, fault_index = kernel.read_records(
-            data, data, header.base_offset, header.base_timestamp, header.record_count
+        kind, stamp = TimestampType.CREATE_TIME, -1
+        if header.attributes & LOG_APPEND_TIME_FLAG:
+            kind, stamp = TimestampType.LOG_APPEND_TIME, header.max_timestamp
+        delta_first = max(fetched.position - header.base_offset, 0)
+        numbers = (
+            header.base_offset,
+            header.base_timestamp,
+            header.record_count,
+            delta_first,
+            stamp,
         )
+        shared = (tp.topic, tp.partition, kind, header.leader_epoch)
+        makers = (_make, _bound(self._key, tp.topic), _bound(self._value, tp.topic))
+        records: list[ConsumerRecord] = []
+        is_whole = True
+        try:
+            fault_index = read_rows(records, data, data, numbers, shared, makers)
+        except (ValueError, TypeError, LookupError, ArithmeticError, KafkaError) as fault:
+            if not records:
+                raise SerializationError(
+                    f"Error deserializing key/value for partition {tp} at offset"
+                    f" {max(fetched.position, header.base_offset)}. If needed, please seek past"
+                    f" the record to continue consumption: {fault}"
+                ) from fault
+            is_whole, fault_index = False, -1
         if fault_index >= 0:
             raise corrupt(tp, header, f"record {fault_index} is broken")
-        if header.base_offset < fetched.position:
-            rows = [row for row in rows if row[0] >= fetched.position]
-        if not rows:
-            return [], True
-        offsets, stamps, keys, values, headers = zip(*rows, strict=True)
-        kind = TimestampType.CREATE_TIME
-        times: Any = stamps
-        if header.attributes & LOG_APPEND_TIME_FLAG:
-            kind = TimestampType.LOG_APPEND_TIME
-            times = repeat(header.max_timestamp)
-        readable: Any = keys
-        if self._key is not None:
-            readable = self._deserialize(self._key, tp, offsets, keys, "key")
-        written: Any = values
-        if self._value is not None:
-            written = self._deserialize(self._value, tp, offsets, values, "value")
-        columns = zip(
-            repeat(tp.topic),
-            repeat(tp.partition),
-            offsets,
-            times,
-            repeat(kind),
-            readable,
-            written,
-            headers,
-            repeat(header.leader_epoch),
-            strict=False,
-        )
-        records = list(map(ConsumerRecord._make, columns))
         records.reverse()
-        return records, len(records) == len(rows)
+        return records, is_whole
 
-    @staticmethod
-    def _deserialize(
-        deserialize: Deserialize,
-        tp: TopicPartition,
-        offsets: Sequence[int],
-        column: Sequence[bytes | None],
-        what: str,
-    ) -> list[Any]:
-        """As far as it goes; what stops it is raised if it is the first."""
-        made: list[Any] = []
-        try:
-            # What comes before a failure stays in the list.
-            made.extend(deserialize(tp.topic, data) for data in column)
-        except (ValueError, TypeError, LookupError, ArithmeticError, KafkaError) as fault:
-            if not made:
-                raise SerializationError(
-                    f"Error deserializing {what} for partition {tp} at offset {offsets[0]}."
-                    f" If needed, please seek past the record to continue consumption: {fault}"
-                ) from fault
-        return made
+
+_make: Any = partial(tuple.__new__, ConsumerRecord)
+
+
+def _bound(deserialize: Deserialize | None, topic: str) -> Any:
+    return None if deserialize is None else partial(deserialize, topic)

@@ -15,11 +15,31 @@ cdef inline (long long, Py_ssize_t) _sized(
     const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end) noexcept
 
 @cython.locals(
+    base_offset=cython.longlong, base_timestamp=cython.longlong, count=cython.longlong,
+    delta_first=cython.longlong, stamp=cython.longlong, position=Py_ssize_t, end=Py_ssize_t,
+    index=cython.longlong, size=cython.longlong, record_end=Py_ssize_t,
+    timestamp=cython.longlong, delta=cython.longlong, time=cython.longlong,
+    offset=cython.longlong, headers=tuple, key=object, value=object)
+cpdef long long read_rows(
+    list rows, const unsigned char[::1] buffer, bytes body, tuple numbers, tuple shared,
+    tuple makers) except? -2
+
+@cython.locals(headers=list, size=cython.longlong)
+cdef tuple _read_headers(
+    const unsigned char[::1] buffer, bytes body, Py_ssize_t position, Py_ssize_t end,
+    long long count)
+
+@cython.locals(key_bytes=cython.longlong, value_bytes=cython.longlong, size=cython.longlong)
+cdef inline (Py_ssize_t, long long, long long) _measure_headers(
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end,
+    long long count) noexcept
+
+@cython.locals(
     rows=cython.longlong, key_bytes=cython.longlong, value_bytes=cython.longlong,
     headers=cython.longlong, header_key_bytes=cython.longlong,
     header_value_bytes=cython.longlong, index=cython.longlong, size=cython.longlong,
     record_end=Py_ssize_t, _=cython.longlong, delta=cython.longlong, key_size=cython.longlong,
-    value_size=cython.longlong, header_count=cython.longlong, taken=cython.bint)
+    value_size=cython.longlong, name_bytes=cython.longlong, note_bytes=cython.longlong)
 cpdef tuple measure_records(
     const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, long long count,
     long long delta_first)
@@ -53,13 +73,13 @@ cdef class Columns:
     cdef readonly unsigned char[::1] header_values_valid
 
     @cython.locals(
-        row=Py_ssize_t, key_end=cython.longlong, value_end=cython.longlong, size=cython.longlong,
+        count=cython.longlong, delta_first=cython.longlong, base_offset=cython.longlong,
+        base_timestamp=cython.longlong, row=Py_ssize_t, key_end=cython.longlong, value_end=cython.longlong, size=cython.longlong,
         record_end=Py_ssize_t, timestamp=cython.longlong, delta=cython.longlong,
         key_size=cython.longlong, key_start=Py_ssize_t, header_count=cython.longlong)
     cdef int _add(
         self, const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end,
-        long long count, long long delta_first, long long base_offset,
-        long long base_timestamp) except -1
+        tuple numbers) except -1
 
     @cython.locals(
         header=Py_ssize_t, key_end=cython.longlong,

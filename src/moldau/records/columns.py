@@ -1,18 +1,23 @@
-"""The records of batches as columns, in the memory layout of Apache Arrow: the compiled part.
+"""What consumers make of batches: rows of their own kind, or columns for Arrow: the compiled part.
 
 `columns.pxd` beside this file gives the C types; without a compiler the same code runs as plain
-Python, slower and otherwise the same. A body is measured first, which also finds what is broken,
-then added to columns of the measured size: no Python object per record is ever made. Numbers are
-read by functions of its own, for the compiler inlines within one module only.
+Python, slower and otherwise the same. For columns a body is measured first, which also finds what
+is broken, then added to buffers of the measured size, in the memory layout of Apache Arrow: no
+Python object per record is ever made. Numbers are read by functions of its own, for the compiler
+inlines within one module only.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 from moldau.records.batch import Buffer
 
 COMPILED = not __file__.endswith(".py")
 """False where no C compiler was at hand when Moldau was installed."""
 
+Maker = Callable[[Any], Any]
 Measure = tuple[int, int, int, int, int, int, int]
 
 
@@ -54,6 +59,97 @@ def _sized(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
     return (size if size >= 0 else -1), position
 
 
+def read_rows(
+    rows: list[Any],
+    buffer: Buffer,
+    body: bytes,
+    numbers: tuple[int, int, int, int, int],
+    shared: tuple[Any, Any, Any, Any],
+    makers: tuple[Maker, Maker | None, Maker | None],
+) -> int:
+    """Append a row for each record from an offset on; the index of a broken one, or -1.
+
+    `numbers`: base offset, base timestamp, count, first offset delta, timestamp of all or -1.
+    `shared`: topic, partition, kind of timestamp, epoch. `makers` make the row of nine fields, the
+    key and the value; what they raise leaves the rows before it in place. `buffer` and `body` are
+    the same bytes: one to read numbers from, one to cut out of.
+    """
+    base_offset, base_timestamp, count, delta_first, stamp = numbers
+    topic, partition, kind, epoch = shared
+    make, make_key, make_value = makers
+    position, end, index = 0, len(body), 0
+    if end > len(buffer):
+        raise IndexError("the buffer is not the body")
+    while index < count:
+        size, position = _varint(buffer, position, end, 28)
+        if position < 0 or size < 0 or size > end - position:
+            return index
+        record_end = position + size
+        timestamp, position = _varint(buffer, position + 1, record_end, 63)
+        delta, position = _varint(buffer, position, record_end, 28)
+        size, position = _sized(buffer, position, record_end)
+        key = body[position : position + size] if size >= 0 else None
+        size, position = _sized(buffer, position + max(size, 0), record_end)
+        value = body[position : position + size] if size >= 0 else None
+        size, position = _varint(buffer, position + max(size, 0), record_end, 28)
+        if position < 0 or size < 0 or size > record_end - position:
+            return index
+        headers, position = _read_headers(buffer, body, position, record_end, size)
+        if position != record_end:
+            return index
+        if delta >= delta_first:
+            if make_key is not None:
+                key = make_key(key)
+            if make_value is not None:
+                value = make_value(value)
+            offset, time = base_offset + delta, stamp if stamp >= 0 else base_timestamp + timestamp
+            rows.append(make((topic, partition, offset, time, kind, key, value, headers, epoch)))
+        index += 1
+    return -1 if position == end else count
+
+
+def _read_headers(
+    buffer: Buffer, body: bytes, position: int, end: int, count: int
+) -> tuple[tuple[Any, ...], int]:
+    """The headers and the position behind them, -1 if they are broken."""
+    if count == 0:
+        return (), position
+    headers: list[Any] = []
+    while count > 0:
+        count -= 1
+        size, position = _sized(buffer, position, end)
+        if position < 0 or size < 0:
+            return (), -1
+        # Nobody checks that header keys are UTF-8; what is not must survive reading and writing.
+        key = body[position : position + size].decode("utf-8", "surrogateescape")
+        size, position = _sized(buffer, position + size, end)
+        if position < 0:
+            return (), -1
+        if size >= 0:
+            headers.append((key, body[position : position + size]))
+            position += size
+        else:
+            headers.append((key, None))
+    return tuple(headers), position
+
+
+def _measure_headers(buffer: Buffer, position: int, end: int, count: int) -> tuple[int, int, int]:
+    """Where so many headers end, -1 if they are broken, and the bytes of their keys and values."""
+    key_bytes = value_bytes = 0
+    while count > 0:
+        size, position = _sized(buffer, position, end)
+        if position < 0 or size < 0:
+            return -1, 0, 0
+        key_bytes += size
+        size, position = _sized(buffer, position + size, end)
+        if position < 0:
+            return -1, 0, 0
+        position += max(size, 0)
+        value_bytes += max(size, 0)
+        count -= 1
+    return position, key_bytes, value_bytes
+
+
 def measure_records(
     buffer: Buffer, position: int, end: int, count: int, delta_first: int
 ) -> Measure:
@@ -74,37 +170,20 @@ def measure_records(
         _, position = _varint(buffer, position + 1, record_end, 63)
         delta, position = _varint(buffer, position, record_end, 28)
         key_size, position = _sized(buffer, position, record_end)
-        if position < 0:
+        value_size, position = _sized(buffer, position + max(key_size, 0), record_end)
+        size, position = _varint(buffer, position + max(value_size, 0), record_end, 28)
+        if position < 0 or size < 0 or size > record_end - position:
             break
-        position += max(key_size, 0)
-        value_size, position = _sized(buffer, position, record_end)
-        if position < 0:
+        position, name_bytes, note_bytes = _measure_headers(buffer, position, record_end, size)
+        if position != record_end:
             break
-        position += max(value_size, 0)
-        header_count, position = _varint(buffer, position, record_end, 28)
-        if position < 0 or header_count < 0 or header_count > record_end - position:
-            break
-        taken = delta >= delta_first
-        if taken:
+        if delta >= delta_first:
             rows += 1
             key_bytes += max(key_size, 0)
             value_bytes += max(value_size, 0)
-            headers += header_count
-        while header_count > 0:
-            size, position = _sized(buffer, position, record_end)
-            if position < 0 or size < 0:
-                return index, 0, 0, 0, 0, 0, 0
-            position += size
-            value_size, position = _sized(buffer, position, record_end)
-            if position < 0:
-                return index, 0, 0, 0, 0, 0, 0
-            position += max(value_size, 0)
-            if taken:
-                header_key_bytes += size
-                header_value_bytes += max(value_size, 0)
-            header_count -= 1
-        if position != record_end:
-            break
+            headers += size
+            header_key_bytes += name_bytes
+            header_value_bytes += note_bytes
         index += 1
     if index < count or position != end:
         return index, 0, 0, 0, 0, 0, 0
@@ -152,18 +231,10 @@ class Columns:
     ) -> None:
         """Append a body that was measured; `bases` are its base offset and base timestamp."""
         buffer, position, end = body
-        self._add(buffer, position, end, count, delta_first, bases[0], bases[1])
+        self._add(buffer, position, end, (count, delta_first, *bases))
 
-    def _add(
-        self,
-        buffer: Buffer,
-        position: int,
-        end: int,
-        count: int,
-        delta_first: int,
-        base_offset: int,
-        base_timestamp: int,
-    ) -> None:
+    def _add(self, buffer: Buffer, position: int, end: int, numbers: tuple[int, ...]) -> None:
+        count, delta_first, base_offset, base_timestamp = numbers
         row = self.rows
         key_end = self.key_ends[row]
         value_end = self.value_ends[row]

@@ -1,0 +1,214 @@
+"""From fetched bytes to records: which batches count, slices, damage, deserializers, columns."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.client.arrow import table_of
+from moldau.client.consumer_buffer import RecordBuffer
+from moldau.client.deserialization import RecordReader, batches_of
+from moldau.client.errors import KafkaError, SerializationError
+from moldau.client.positions import Positions
+from moldau.client.records import ConsumerRecord, TimestampType
+from moldau.model.names import TopicPartition
+from moldau.records.codec import ControlType, EndMarker, Record, encode_batch, encode_marker
+from moldau.records.compression import Codec
+from moldau.wire.messages.fetch import AbortedTransaction
+
+TP = TopicPartition("t", 0)
+
+
+def batch(offset: int, *values: str, producer: int = -1, **options: Any) -> bytes:
+    records = [Record(timestamp=100 + n, value=v.encode()) for n, v in enumerate(values)]
+    transactional = producer >= 0
+    return encode_batch(
+        records, base_offset=offset, producer_id=producer, transactional=transactional, **options
+    )
+
+
+def marker(offset: int, kind: ControlType, producer: int) -> bytes:
+    return encode_marker(
+        EndMarker(kind, 0), producer_id=producer, producer_epoch=0, timestamp=0, base_offset=offset
+    )
+
+
+def buffered(data: bytes, offset: int = 0, aborted: Any = None, **options: Any) -> RecordBuffer:
+    positions = Positions()
+    positions.assign([TP])
+    state = positions.of(TP)
+    state.seek(offset)
+    fetched = batches_of(TP, state.round, memoryview(bytearray(data)), offset, aborted)
+    fetcher: Any = SimpleNamespace(ready=deque([fetched]))
+    buffer = RecordBuffer(fetcher, positions, RecordReader(**options))
+    buffer.positions = positions  # type: ignore[attr-defined]
+    return buffer
+
+
+def taken(buffer: RecordBuffer, count: int = 100) -> list[ConsumerRecord]:
+    return buffer.take(count).get(TP, [])
+
+
+def values(buffer: RecordBuffer, count: int = 100) -> str:
+    return " ".join(record.value.decode() for record in taken(buffer, count))
+
+
+def position(buffer: RecordBuffer) -> int | None:
+    return buffer.positions.of(TP).position  # type: ignore[attr-defined,no-any-return]
+
+
+def test_records_are_handed_out_in_slices_and_the_position_follows() -> None:
+    buffer = buffered(batch(0, "a", "b", "c") + batch(3, "d"))
+    assert values(buffer, 2) == "a b"
+    assert position(buffer) == 2
+    assert values(buffer, 2) == "c d"
+    assert position(buffer) == 4
+    assert not buffer.has_records()
+
+
+def test_a_batch_is_read_from_the_position_on() -> None:
+    buffer = buffered(batch(0, "a", "b", "c"), offset=2)
+    assert values(buffer) == "c"
+
+
+def test_a_torn_batch_at_the_end_is_left_for_the_next_fetch() -> None:
+    buffer = buffered(batch(0, "a") + batch(1, "b")[:-1])
+    assert values(buffer) == "a"
+    assert position(buffer) == 1
+
+
+def test_a_fetch_without_a_whole_batch_names_the_setting() -> None:
+    with pytest.raises(KafkaError, match=r"max\.partition\.fetch\.bytes"):
+        buffered(batch(0, "a")[:-1])
+
+
+def test_control_batches_are_passed_over_by_everybody() -> None:
+    buffer = buffered(batch(0, "a", producer=1) + marker(1, ControlType.COMMIT, 1))
+    assert values(buffer) == "a"
+    assert position(buffer) == 2
+
+
+def test_aborted_records_are_dropped_up_to_the_abort_marker() -> None:
+    data = (
+        batch(0, "a1", producer=1)
+        + batch(1, "b2", producer=2)
+        + marker(2, ControlType.ABORT, 1)
+        + batch(3, "c1", producer=1)
+        + marker(4, ControlType.COMMIT, 2)
+        + marker(5, ControlType.COMMIT, 1)
+        + batch(6, "plain")
+    )
+    aborted = [AbortedTransaction(producer_id=1, first_offset=0)]
+    assert values(buffered(data, aborted=aborted)) == "b2 c1 plain"
+    assert values(buffered(data)) == "a1 b2 c1 plain"
+
+
+def test_a_fetch_with_nothing_to_see_still_moves_the_position() -> None:
+    data = batch(0, "a1", producer=1) + marker(1, ControlType.ABORT, 1)
+    aborted = [AbortedTransaction(producer_id=1, first_offset=0)]
+    buffer = buffered(data, aborted=aborted)
+    assert taken(buffer) == []
+    assert position(buffer) == 2
+
+
+def test_a_broken_batch_is_told_after_what_comes_before_it() -> None:
+    broken = bytearray(batch(1, "b"))
+    broken[-2] ^= 1
+    buffer = buffered(batch(0, "a") + bytes(broken))
+    assert values(buffer) == "a"
+    for _ in range(2):
+        with pytest.raises(KafkaError, match=r"t-0 at offset 1 is corrupt.*checksum"):
+            taken(buffer)
+    assert position(buffer) == 1
+    assert values(buffered(bytes(broken), 1, check_crcs=False)) == "c"
+
+
+def test_log_append_time_holds_for_the_whole_batch() -> None:
+    buffer = buffered(batch(0, "a", "b", log_append_time_ms=77))
+    records = taken(buffer)
+    assert [record.timestamp for record in records] == [77, 77]
+    assert records[0].timestamp_type is TimestampType.LOG_APPEND_TIME
+
+
+def test_deserializers_get_what_was_sent_and_may_refuse_it() -> None:
+    def number(topic: str, data: bytes | None) -> int:
+        assert topic == "t"
+        return int(data or b"")
+
+    buffer = buffered(batch(0, "1", "2", "x", "4"), value_deserializer=number)
+    assert [record.value for record in taken(buffer)] == [1, 2]
+    with pytest.raises(SerializationError, match="t-0 at offset 2"):
+        taken(buffer)
+    assert position(buffer) == 2
+
+
+def test_paused_and_stale_fetches_are_not_handed_out() -> None:
+    buffer = buffered(batch(0, "a"))
+    state = buffer.positions.of(TP)  # type: ignore[attr-defined]
+    state.is_paused = True
+    assert not buffer.has_records()
+    assert taken(buffer) == []
+    state.is_paused = False
+    assert buffer.has_records()
+    state.seek(0)
+    assert not buffer.has_records()
+    assert taken(buffer) == []
+
+
+def test_batches_become_a_table_of_columns() -> None:
+    headers = (("h", b"x"), ("n", None))
+    first = encode_batch(
+        [
+            Record(0, 1000, b"k", b"v", headers),
+            Record(1, 2000, None, b""),
+            Record(2, 3000, b"", None, (("é", b""),)),
+        ]
+    )
+    second = batch(3, "d", "e", codec=Codec.GZIP, log_append_time_ms=7000)
+    buffer = buffered(first + second)
+    table = table_of(buffer.take_slices(100))
+    table.validate(full=True)
+    rows = table.to_pylist()
+    assert [row["offset"] for row in rows] == [0, 1, 2, 3, 4]
+    assert {(row["topic"], row["partition"]) for row in rows} == {("t", 0)}
+    assert [row["key"] for row in rows] == [b"k", None, b"", None, None]
+    assert [row["value"] for row in rows] == [b"v", b"", None, b"d", b"e"]
+    assert [int(row["timestamp"].timestamp() * 1000) for row in rows] == [
+        1000,
+        2000,
+        3000,
+        7000,
+        7000,
+    ]
+    assert [[(h["key"], h["value"]) for h in row["headers"]] for row in rows] == [
+        [("h", b"x"), ("n", None)],
+        [],
+        [("é", b"")],
+        [],
+        [],
+    ]
+    assert position(buffer) == 5
+
+
+def test_a_table_starts_where_records_were_taken_before() -> None:
+    buffer = buffered(batch(0, "a", "b", "c") + batch(3, "d"))
+    assert values(buffer, 1) == "a"
+    table = table_of(buffer.take_slices(2))
+    assert table.column("value").to_pylist() == [b"b", b"c"]
+    assert position(buffer) == 3
+    assert table_of(buffer.take_slices(2)).column("offset").to_pylist() == [3]
+
+
+def test_a_table_takes_whole_batches_until_there_are_enough() -> None:
+    buffer = buffered(batch(0, "a", "b") + batch(2, "c", "d"))
+    assert table_of(buffer.take_slices(1)).num_rows == 2
+    assert buffer.has_records()
+
+
+def test_header_keys_that_are_not_utf8_are_readable_in_a_table() -> None:
+    data = encode_batch([Record(headers=(("\udcff", b"x"),))])
+    rows = table_of(buffered(data).take_slices(1)).column("headers").to_pylist()
+    assert rows == [[{"key": "\ufffd", "value": b"x"}]]
