@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"moldau {__version__}")
         return 0
-    command = COMMANDS.get(words[0]) or COMMANDS.get(plain_name(words[0]))
+    command = COMMANDS.get(words[0])
     if command is None:
         print(unknown(words[0]), file=sys.stderr)
         return 1
@@ -54,15 +54,10 @@ def help_text() -> str:
     return HELP.format(commands=rows)
 
 
-def plain_name(word: str) -> str:
-    """Kafka's scripts are commands too: kafka-topics.sh is topics."""
-    return word.removeprefix("kafka-").removesuffix(".sh")
-
-
 def unknown(word: str) -> str:
     from difflib import get_close_matches
 
-    close = get_close_matches(plain_name(word), COMMANDS, n=1)
+    close = get_close_matches(word.removeprefix("kafka-").removesuffix(".sh"), COMMANDS, n=1)
     hint = f"did you mean `moldau {close[0]}`?" if close else "`moldau --help` lists the commands."
     return f"moldau: there is no command {word!r}; {hint}"
 
