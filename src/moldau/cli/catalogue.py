@@ -33,6 +33,7 @@ COMMANDS = {
     "broker-api-versions": ("moldau.cli.broker_api_versions", "show what brokers serve"),
     "cluster": ("moldau.cli.cluster", "show the cluster's id and brokers"),
     "features": ("moldau.cli.features", "show which features are in force"),
+    "run-class": ("moldau.cli.run_class", "run a tool or a demo by its class"),
     "completion": ("moldau.cli.completion", "let the shell complete commands and flags"),
 }
 """Every command: its module, which has `run(arguments) -> exit code`, and what it does."""

@@ -1,0 +1,99 @@
+"""`moldau run-class`: runs a tool or a demo by the name of its Java class, or any Python class.
+
+`kafka-run-class.sh kafka.tools.GetOffsetShell ...` in a runbook goes on working; other names are
+dotted paths of Python modules with a `main`, found on the path, in this folder or in examples/.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+USAGE = """\
+usage: moldau run-class NAME [arguments]
+
+NAME is a tool by the name of its Java class (kafka.tools.GetOffsetShell), or a
+Python module with a function main(arguments), as those in examples/:
+  moldau run-class producer_consumer_demo sync
+  moldau run-class exactly_once_demo 6 3 50000
+"""
+CLASSES = {
+    "TopicCommand": "topics",
+    "ConfigCommand": "configs",
+    "ConsoleProducer": "console-producer",
+    "ConsoleConsumer": "console-consumer",
+    "ConsumerGroupCommand": "consumer-groups",
+    "GroupsCommand": "groups",
+    "GetOffsetShell": "get-offsets",
+    "DeleteRecordsCommand": "delete-records",
+    "LogDirsCommand": "log-dirs",
+    "DumpLogSegments": "dump-log",
+    "BrokerApiVersionsCommand": "broker-api-versions",
+    "ClusterTool": "cluster",
+    "FeatureCommand": "features",
+    "TransactionsCommand": "transactions",
+    "VerifiableProducer": "verifiable-producer",
+    "VerifiableConsumer": "verifiable-consumer",
+    "ProducerPerformance": "producer-perf-test",
+    "ConsumerPerformance": "consumer-perf-test",
+    "EndToEndLatency": "e2e-latency",
+    "LeaderElectionCommand": "leader-election",
+    "PreferredReplicaLeaderElectionCommand": "preferred-replica-election",
+    "ReassignPartitionsCommand": "reassign-partitions",
+    "Kafka": "server-start",
+    "KafkaConsumerProducerDemo": "producer_consumer_demo",
+    "KafkaExactlyOnceDemo": "exactly_once_demo",
+}
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def run(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in ("--help", "-h"):
+        print(USAGE, end="", file=sys.stdout if arguments else sys.stderr)
+        return 0 if arguments else 1
+    name, *rest = arguments
+    meant = CLASSES.get(name.rpartition(".")[2], name)
+    from moldau.cli.catalogue import COMMANDS
+
+    if meant in COMMANDS:
+        code: int = import_module(COMMANDS[meant][0]).run(rest)
+        return code
+    sys.path[:0] = ["", str(EXAMPLES)]
+    main = main_of(meant)
+    if main is None:
+        print(
+            f"moldau run-class: {name} is neither a tool nor a Python module with a function main",
+            file=sys.stderr,
+        )
+        return 1
+    from moldau.cli.clients import client_faults
+    from moldau.cli.faults import CommandFault
+
+    try:
+        with client_faults():
+            outcome = main(rest)
+    except CommandFault as fault:
+        print(f"{name}: {fault.sentence}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return outcome if isinstance(outcome, int) else 0
+
+
+def main_of(name: str) -> Callable[[list[str]], object] | None:
+    """The function `main` of a module, or the class or function that a dotted path ends in."""
+    module_name, _, last = name.rpartition(".")
+    for module, attribute in ((name, "main"), (module_name, last)):
+        try:
+            is_there = bool(module) and find_spec(module) is not None
+        except (ImportError, ValueError):
+            is_there = False
+        if is_there:
+            found = getattr(import_module(module), attribute, None)
+            if found is not None:
+                main: Callable[[list[str]], object] = getattr(found, "main", found)
+                return main
+    return None
