@@ -17,6 +17,7 @@ import functools
 import inspect
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from queue import SimpleQueue
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
@@ -148,14 +149,8 @@ class Consumer:
         """Records as soon as there are any; none when the time-out is over first."""
         with self._sole:
             engine = self._twin.engine
-            if engine.is_quiet and engine.fetcher.ready:
-                # Decoded right here: no need to trouble the loop.
-                records = engine.take(max_records or engine.config.max_poll_records)
-                if records is not None:
-                    return records
-            return self._run(  # type: ignore[no-any-return]
-                AsyncConsumer.poll, (timeout,), {"max_records": max_records}
-            )
+            limit = max_records or engine.config.max_poll_records
+            return self._until(timeout, lambda: engine.take(limit)) or ConsumerRecords()
 
     def poll_arrow(
         self, timeout: float | None = None, *, max_records: int = ARROW_RECORDS
@@ -169,12 +164,23 @@ class Consumer:
         empty = schema().empty_table()
         with self._sole:
             engine = self._twin.engine
-            slices = []
-            if engine.is_quiet and engine.fetcher.ready:
-                slices = engine.take_slices(max_records)
-            if not slices:
-                slices = self._run(AsyncConsumer.await_slices, (timeout, max_records), {})
+            slices = self._until(timeout, lambda: engine.take_slices(max_records))
             return table_of(slices) if slices else empty
+
+    def _until(self, timeout: float | None, take: Callable[[], T | None]) -> T | None:
+        """What `take` gives once it gives something. Records are taken, decoded and deserialized
+        in this thread; the loop is asked only if there is more to do than that."""
+        engine = self._engine
+        deadline = None if timeout is None else monotonic() + timeout
+        while True:
+            left = None if deadline is None else max(0.0, deadline - monotonic())
+            is_there = bool(engine.fetcher.ready) and engine.is_quiet
+            if not is_there:
+                is_there = self._run(AsyncConsumer.await_records, (left,), {})
+            if is_there and (taken := take()):
+                return taken
+            if not is_there and left is not None and monotonic() >= (deadline or 0.0):
+                return None
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Every record, one by one; ends after consumer.timeout.ms without one, if that is set."""

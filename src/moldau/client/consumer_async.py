@@ -18,7 +18,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from moldau.client.cluster import PartitionInfo
-from moldau.client.consumer_buffer import BatchSlice
 from moldau.client.consumer_commits import OnCommit
 from moldau.client.consumer_engine import ConsumerEngine
 from moldau.client.consumer_group import ConsumerRebalanceListener, Invoke
@@ -159,13 +158,14 @@ class AsyncConsumer:
         from moldau.client.arrow import schema, table_of
 
         empty = schema().empty_table()
-        found = await self.await_slices(timeout, max_records)
-        return table_of(found) if found else empty
-
-    async def await_slices(self, timeout: float | None, max_records: int) -> list[BatchSlice]:
-        """The batches behind `poll_arrow`."""
         with self._sole as engine:
-            return await self._until(timeout, lambda: engine.take_slices(max_records)) or []
+            slices = await self._until(timeout, lambda: engine.take_slices(max_records))
+            return table_of(slices) if slices else empty
+
+    async def await_records(self, timeout: float | None = None) -> bool:
+        """Do all that a poll does except taking records; whether there may be some to take."""
+        with self._sole as engine:
+            return await engine.await_records(timeout)
 
     async def _until(self, timeout: float | None, take: Callable[[], Any]) -> Any:
         """What `take` gives once it gives something; what is not visible is passed over."""
@@ -176,7 +176,7 @@ class AsyncConsumer:
             is_there = await self.engine.await_records(left)
             if is_there and (taken := take()):
                 return taken
-            if left is not None and loop.time() >= (deadline or 0.0):
+            if not is_there and left is not None and loop.time() >= (deadline or 0.0):
                 return None
 
     async def __aiter__(self) -> AsyncIterator[Any]:

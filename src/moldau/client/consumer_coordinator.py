@@ -18,6 +18,14 @@ from moldau.model.errors import Error
 from moldau.wire.schema import Message
 
 
+async def end_task(task: asyncio.Task[Any]) -> None:
+    """Cancel and wait; what it raised on the way is of no interest any more."""
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.exception()
+
+
 class CoordinatorLink:
     """Calls the coordinator, wherever it is."""
 
@@ -95,8 +103,7 @@ class Heartbeat:
     async def close(self) -> None:
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.wait([task])
+            await end_task(task)
 
     async def _beat(self) -> None:
         membership = self._membership

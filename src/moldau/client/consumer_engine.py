@@ -17,6 +17,7 @@ from moldau.client.assignors import assignors_of
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_buffer import BatchSlice, RecordBuffer
 from moldau.client.consumer_commits import Commits, Offsets, OnCommit
+from moldau.client.consumer_coordinator import end_task
 from moldau.client.consumer_group import ConsumerGroup, GroupOptions, Invoke
 from moldau.client.consumer_offsets import OffsetLookup
 from moldau.client.consumer_session import FetchSettings
@@ -35,7 +36,6 @@ from moldau.client.membership import GroupSettings, Membership, MemberState
 from moldau.client.network import Network, NetworkSettings
 from moldau.client.positions import Mode, Positions
 from moldau.client.records import ConsumerRecords
-from moldau.client.serializers import deserializer
 from moldau.config.client_consumer import ConsumerConfig
 from moldau.model.errors import Error
 
@@ -76,13 +76,7 @@ class ConsumerEngine:
             reset=self.upkeep.reset_by_policy,
             prefix=self.prefix,
         )
-        given = config.given
-        reader = RecordReader(
-            check_crcs=config.check_crcs,
-            key_deserializer=deserializer(config.key_deserializer, given, is_key=True),
-            value_deserializer=deserializer(config.value_deserializer, given, is_key=False),
-        )
-        self.buffer = RecordBuffer(self.fetcher, self.positions, reader)
+        self.buffer = RecordBuffer(self.fetcher, self.positions, RecordReader.of(config))
         self.interceptors = [instance_of(item) for item in config.interceptor_classes]
         self.commits: Commits | None = None
         self.group: ConsumerGroup | None = None
@@ -92,11 +86,17 @@ class ConsumerEngine:
         self._upkeep_task: asyncio.Task[None] | None = None
         self._auto_commit_at = self._loop.time() + config.auto_commit_interval_ms / 1000
         self._waiter: asyncio.Future[None] | None = None
+        self._keep_up_at = 0.0
         self._is_woken = False
         self.is_closed = False
 
     def _make_group(self, group_id: str) -> None:
         config = self.config
+        if config.group_protocol != "classic":
+            self.log.warning(
+                "%sgroup.protocol=%s is not supported: the classic protocol is used",
+                *(self.prefix, config.group_protocol),
+            )
         membership = Membership(
             GroupSettings(
                 group_id,
@@ -133,6 +133,7 @@ class ConsumerEngine:
             self.group,
             allow_auto_create=config.allow_auto_create_topics,
             excludes_internal=config.exclude_internal_topics,
+            prefix=self.prefix,
         )
 
     # Waking and waiting.
@@ -164,6 +165,7 @@ class ConsumerEngine:
             membership.polled(int(self._loop.time() * 1000))
         return not (
             self._is_woken
+            or self._loop.time() >= self._keep_up_at
             or self.fetcher.failures
             or self._is_commit_due()
             or (self.commits is not None and self.commits.called_back)
@@ -224,6 +226,7 @@ class ConsumerEngine:
 
     async def _keep_up(self, deadline: float) -> None:
         wait = self._waits_until(deadline)
+        self._keep_up_at = self._loop.time() + MISSING_TOPIC_SECONDS
         if self.positions.is_subscribed:
             assert self.group is not None, "subscribers have a group"
             assert self.topics is not None, "subscribers have a group"
@@ -357,8 +360,7 @@ class ConsumerEngine:
                 await self._leave(timeout_s)
         finally:
             if self._upkeep_task is not None:
-                self._upkeep_task.cancel()
-                await asyncio.wait([self._upkeep_task])
+                await end_task(self._upkeep_task)
             if self.topics is not None:
                 await self.topics.close()
             await self.fetcher.close()

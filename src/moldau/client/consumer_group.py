@@ -16,7 +16,7 @@ from typing import Any
 from moldau.client.assignors import Assignment, Assignor, RebalanceProtocol
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_commits import Commits
-from moldau.client.consumer_coordinator import CoordinatorLink, Heartbeat
+from moldau.client.consumer_coordinator import CoordinatorLink, Heartbeat, end_task
 from moldau.client.consumer_joining import Joining, told
 from moldau.client.errors import KafkaError
 from moldau.client.membership import Membership
@@ -225,8 +225,7 @@ class ConsumerGroup:
         request = self.membership.leave_request(reason)
         join, self._join = self._join, None
         if join is not None:
-            join.cancel()
-            await asyncio.wait([join])
+            await end_task(join)
         self.membership.reset(reason)
         self._is_prepared = False
         self._on_change()

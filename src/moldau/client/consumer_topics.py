@@ -7,12 +7,14 @@ group's shares makes the member rejoin.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from moldau.client.cluster import Cluster
+from moldau.client.consumer_coordinator import end_task
 from moldau.client.consumer_group import ConsumerGroup
-from moldau.client.errors import error_for
+from moldau.client.errors import KafkaError, error_for
 from moldau.client.positions import Mode, Positions
 from moldau.model.errors import Error
 
@@ -31,7 +33,10 @@ class TopicWatch:
         *,
         allow_auto_create: bool,
         excludes_internal: bool,
+        prefix: str,
     ) -> None:
+        self._prefix = prefix
+        self._log = logging.getLogger("moldau.consumer")
         self._cluster = cluster
         self._positions = positions
         self._group = group
@@ -47,8 +52,7 @@ class TopicWatch:
 
     async def close(self) -> None:
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            await end_task(self._task)
 
     async def keep_up(self, wait: Callable[[asyncio.Task[Any]], Awaitable[bool]]) -> bool:
         """Whether enough is known to join; only what was never known is waited for."""
@@ -66,7 +70,13 @@ class TopicWatch:
             return False
         if task.done():
             self._task = None
-            task.result()
+            try:
+                task.result()
+            except KafkaError as fault:
+                if not fault.retriable:
+                    raise
+                self._log.warning("%sNo metadata: %s", self._prefix, fault)
+                return False
         return True
 
     async def _refresh(self) -> None:

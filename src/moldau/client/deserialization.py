@@ -12,7 +12,8 @@ from typing import Any
 
 from moldau.client.errors import KafkaError, SerializationError, error_class
 from moldau.client.records import ConsumerRecord, TimestampType
-from moldau.client.serializers import Deserialize
+from moldau.client.serializers import Deserialize, deserializer
+from moldau.config.client_consumer import ConsumerConfig
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from moldau.records import kernel
@@ -179,6 +180,15 @@ class RecordReader:
         self.check_crcs = check_crcs
         self._key = key_deserializer
         self._value = value_deserializer
+
+    @classmethod
+    def of(cls, config: ConsumerConfig) -> RecordReader:
+        given = config.given
+        return cls(
+            check_crcs=config.check_crcs,
+            key_deserializer=deserializer(config.key_deserializer, given, is_key=True),
+            value_deserializer=deserializer(config.value_deserializer, given, is_key=False),
+        )
 
     def take(self, fetched: Fetched, count: int) -> list[ConsumerRecord]:
         """The next records, at most `count`; none means that the fetch is used up.
