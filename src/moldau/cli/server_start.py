@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -38,10 +39,9 @@ GREETING = """
     compiled kernels   {kernels}
 
   Try from another shell:
-    echo 'hello, world' | kcat -b {address} -t greetings -P
-    kcat -b {address} -t greetings -C -e
-    python3 -c "from confluent_kafka.admin import AdminClient; \
-print(*AdminClient({{'bootstrap.servers': '{address}'}}).list_topics(timeout=5).topics)"
+    echo 'hello, world' | {moldau} console-producer --bootstrap-server {address} --topic greetings
+    {moldau} console-consumer --bootstrap-server {address} --topic greetings --from-beginning
+    {moldau} topics --bootstrap-server {address} --list
 
   Ctrl-C stops the broker. Its log follows.
 """
@@ -167,9 +167,18 @@ def facts(broker: Broker) -> dict[str, str]:
 
     compiled = not str(kernel.__file__).endswith(".py")
     return {
+        "moldau": own_name(),
         "data": ", ".join(os.path.abspath(folder) for folder in broker.config.log_dirs),
         "kernels": "yes" if compiled else "no (slower; install a C compiler and build again)",
     }
+
+
+def own_name() -> str:
+    """How to call this command from the same folder: by its name alone if the shell finds it."""
+    called = sys.argv[0]
+    if os.path.basename(called) != "moldau" or shutil.which("moldau") == os.path.abspath(called):
+        return "moldau"
+    return called
 
 
 def detach(environment: Mapping[str, str]) -> bool:
