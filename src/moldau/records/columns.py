@@ -203,7 +203,8 @@ class Columns:
     """Room for as many rows as were measured. Every buffer is one that Arrow takes as it is:
     64-bit numbers, 32-bit offsets into bytes, and bits that say what is not null."""
 
-    def __init__(self, measure: Measure) -> None:
+    def __init__(self, measure: Measure, allocate: Callable[[int], Any] = bytearray) -> None:
+        """`allocate` makes the room for keys and values, which may hold anything at first."""
         _, rows, key_bytes, value_bytes, headers, header_key_bytes, header_value_bytes = measure
         self.capacity = rows
         self.rows = 0
@@ -214,10 +215,10 @@ class Columns:
         self.offsets = _numbers(rows, 8)
         self.timestamps = _numbers(rows, 8)
         self.key_ends = _numbers(rows + 1, 4)
-        self.keys = memoryview(bytearray(key_bytes))
+        self.keys = memoryview(allocate(key_bytes)).cast("B")
         self.keys_valid = memoryview(bytearray(rows // 8 + 1))
         self.value_ends = _numbers(rows + 1, 4)
-        self.values = memoryview(bytearray(value_bytes))
+        self.values = memoryview(allocate(value_bytes)).cast("B")
         self.values_valid = memoryview(bytearray(rows // 8 + 1))
         self.header_ends = _numbers(rows + 1, 4)
         self.header_key_ends = _numbers(headers + 1, 4)
