@@ -176,15 +176,16 @@ def find(named: dict[str, Flag], name: str) -> Flag:
     begun = {named[known].key: known for known in named if known.startswith(name)}
     if name.startswith("--") and len(name) > 2 and len(begun) == 1:
         return named[next(iter(begun.values()))]
-    raise UsageFault(f"{name} is not a recognized option{nearest(name, named)}.")
+    raise UsageFault(f"{name} is not a recognized option{nearest(name, named)}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence: a suggestion, or a full stop."""
     from difflib import get_close_matches
 
     shown = [each for each in known if each.startswith("--")]
     close = get_close_matches("--" + name.lstrip("-"), shown, n=1)
-    return f"; did you mean {close[0]}?"[:-1] + "?" if close else ""
+    return f"; did you mean {close[0]}?" if close else "."
 
 
 def _value(flag: Flag, name: str, text: str | None, rest: list[str], named: dict[str, Flag]) -> Any:

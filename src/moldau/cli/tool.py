@@ -71,28 +71,10 @@ def run_tool(tool: Tool, words: Sequence[str], output: Output | None = None) -> 
 
         print(help_text(tool, out.has_colours), end="", file=sys.stderr)
         return 1
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _terminate) if is_main else None
     try:
-        try:
-            chosen, given = understand(tool, words)
-            if given.has("help"):
-                from moldau.cli.help import help_text
-
-                out.write(help_text(chosen, out.has_colours))
-                return 0
-            if given.has("version"):
-                from moldau import __version__
-
-                out.line(f"{__version__} (moldau)")
-                return 0
-            check_required(chosen.flags, given)
-            if threading.current_thread() is threading.main_thread():
-                signal.signal(signal.SIGTERM, _terminate)
-            code = chosen.main(given, out) or 0
-        except UsageFault as fault:
-            out.remark(f"{fault.sentence}\nSee `moldau {tool.name} --help`.")
-            code = fault.code
-        except CommandFault as fault:
-            code = say(tool, out, fault)
+        code = _run(tool, words, out)
         out.flush()
         return code
     except Terminated:
@@ -105,33 +87,58 @@ def run_tool(tool: Tool, words: Sequence[str], output: Output | None = None) -> 
         # Whoever read has seen enough; Java's tools do not call that a failure either.
         _abandon_stdout()
         return 0
+    finally:
+        if is_main:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _run(tool: Tool, words: Sequence[str], out: Output) -> int:
+    try:
+        chosen, given = understand(tool, words)
+        if given.has("help"):
+            from moldau.cli.help import help_text
+
+            out.write(help_text(chosen, out.has_colours))
+            return 0
+        if given.has("version"):
+            from moldau import __version__
+
+            out.line(f"{__version__} (moldau)")
+            return 0
+        check_required(chosen.flags, given)
+        return chosen.main(given, out) or 0
+    except UsageFault as fault:
+        out.remark(f"{fault.sentence}\nSee `moldau {tool.name} --help`.")
+        return fault.code
+    except CommandFault as fault:
+        return say(tool, out, fault)
 
 
 def understand(tool: Tool, words: Sequence[str]) -> tuple[Tool, Given]:
     """The tool or its sub-command, and what the words say to it."""
     if not tool.commands:
         return tool, parse(tool.all_flags(), words, words_max=tool.words_max)
-    names = {command.name.split()[-1]: command for command in tool.commands}
-    takers = {name for f in tool.flags if f.takes for name in f.names.split()}
-    rest = list(words)
-    for index, word in enumerate(rest):
-        if word in names and (index == 0 or rest[index - 1] not in takers):
-            del rest[index]
-            command = names[word]
+    commands = {command.name.split()[-1]: command for command in tool.commands}
+    takers = {name for flag in tool.flags if flag.takes for name in flag.names.split()}
+    free = [
+        index
+        for index, word in enumerate(words)
+        if not word.startswith("-") and (index == 0 or words[index - 1] not in takers)
+    ]
+    for index in free:
+        command = commands.get(words[index])
+        if command is not None:
             merged = command._replace(flags=(*command.flags, *tool.flags))
+            rest = [*words[:index], *words[index + 1 :]]
             given = parse(merged.all_flags(), rest, words_max=command.words_max)
-            given.command = word
+            given.command = words[index]
             return merged, given
-    given = (
-        parse(tool.all_flags(), [word for word in rest if word.startswith("-")], words_max=0)
-        if ({"--help", "-h", "--version"} & set(rest))
-        else Given(())
-    )
-    if given.has("help") or given.has("version"):
-        return tool, given
-    plain = [word for word in rest if not word.startswith("-")]
-    hint = nearest(plain[0], ["--" + name for name in names]).replace("--", "") if plain else ""
-    raise UsageFault(f"{tool.name} needs one of the commands {', '.join(names)}{hint}.")
+    if {"--help", "-h", "--version"} & set(words):
+        return tool, parse(tool.all_flags(), words, words_max=len(words))
+    hint = "."
+    if free:
+        hint = nearest(words[free[0]], ["--" + name for name in commands]).replace("--", "")
+    raise UsageFault(f"{tool.name} needs one of the commands {', '.join(commands)}{hint}")
 
 
 def say(tool: Tool, out: Output, fault: CommandFault) -> int:
