@@ -139,7 +139,8 @@ def _headers(pa: Any, columns: Columns) -> Any:
     )
     kind = schema().field("headers").type
     try:
-        texts = keys.cast(pa.string())
+        # Casting checks the text, and loads a good part of pyarrow when first used.
+        texts = keys.cast(pa.string()) if count else keys.view(pa.string())
     except pa.ArrowInvalid:
         # Nobody checks that header keys are UTF-8.
         texts = pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
