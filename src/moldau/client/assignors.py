@@ -13,6 +13,7 @@ from enum import Enum
 from itertools import cycle
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from moldau.client.loading import instance_of
 from moldau.model.names import TopicPartition
 
 
@@ -182,13 +183,16 @@ def assignors_of(strategies: Iterable[object]) -> list[Assignor]:
         candidate = strategy
         if isinstance(candidate, str):
             short = candidate.strip().rpartition(".")[2].lower()
-            if short not in known:
+            if short not in known and "." in candidate and "kafka" not in candidate:
+                candidate = instance_of(candidate)
+            elif short not in known:
                 raise ValueError(
                     f"partition.assignment.strategy knows no assignor {candidate!r}: "
                     f"give one of {names}, "
-                    "or an object with the methods of moldau.Assignor"
+                    "a dotted path, or an object with the methods of moldau.Assignor"
                 )
-            candidate = known[short]
+            else:
+                candidate = known[short]
         assignor = candidate() if isinstance(candidate, type) else candidate
         if not isinstance(assignor, Assignor):
             raise TypeError(f"{assignor!r} lacks a method of moldau.Assignor")

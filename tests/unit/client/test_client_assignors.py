@@ -200,6 +200,13 @@ def test_assignors_are_named_shortly_or_as_in_java_or_given() -> None:
     )
     names = [assignor.name for assignor in given]
     assert names == ["range", "roundrobin", "sticky", "cooperative-sticky"]
+    path = "moldau.client.assignors.RoundRobinAssignor"
+    assert [assignor.name for assignor in assignors_of([path])] == ["roundrobin"]
+
+
+def test_a_dotted_path_to_something_else_is_refused() -> None:
+    with pytest.raises(TypeError, match="lacks a method"):
+        assignors_of(["string.Formatter"])
 
 
 @pytest.mark.parametrize(
