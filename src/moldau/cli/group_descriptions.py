@@ -33,10 +33,10 @@ def describe(admin: Admin, given: Given, out: Output, names: list[str]) -> None:
                 f" {group.group_id} not found.",
                 java="org.apache.kafka.common.errors.GroupIdNotFoundException",
             )
-    width = max([WIDTH_MIN, *(len(name) for name in names)])
     shown = []
     for name in sorted(groups):
         group = groups[name]
+        width = max(WIDTH_MIN, len(name))
         if given.has("members"):
             columns, rows = members_of(group, width, is_verbose=given.has("verbose"))
         elif given.has("state"):

@@ -10,7 +10,7 @@ from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
 from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 
-WIDTH_MIN = 15
+WIDTH_MIN = 20
 
 
 def run(arguments: Sequence[str]) -> int:
