@@ -21,9 +21,10 @@ $(CORE): pyproject.toml setup.py $(KERNELS) $(KERNELS:.pxd=.py) | $(BIN)/python
 	@$(BIN)/python -m compileall -q src/moldau
 	@touch $@
 
-$(DEV): $(CORE) pyproject.toml
+$(DEV): pyproject.toml setup.py $(KERNELS) $(KERNELS:.pxd=.py) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $@
+	@$(BIN)/python -m compileall -q src/moldau
+	@touch $(CORE) $@
 
 run: $(CORE) ## start a broker on 127.0.0.1:9092, data in ./data
 	@exec $(BIN)/moldau server-start config/server.properties
