@@ -32,6 +32,8 @@ CLASSES = {
     "broker-api-versions": TOOLS + "BrokerApiVersionsCommand",
     "cluster": TOOLS + "ClusterTool",
     "features": TOOLS + "FeatureCommand",
+    "leader-election": TOOLS + "LeaderElectionCommand",
+    "reassign-partitions": TOOLS + "reassign.ReassignPartitionsCommand",
     "transactions": TOOLS + "TransactionsCommand",
     "dump-log": TOOLS + "DumpLogSegments",
 }
@@ -91,6 +93,9 @@ COMMANDS: list[tuple[str, ...]] = [
     ("cluster", "cluster-id"),
     ("cluster", "list-endpoints"),
     ("features", "describe"),
+    ("leader-election", "--election-type", "preferred", "--topic", TOPIC, "--partition", "0"),
+    ("leader-election", "--election-type", "preferred", "--all-topic-partitions"),
+    ("reassign-partitions", "--list"),
     ("transactions", "list"),
     ("transactions", "describe-producers", "--topic", TOPIC, "--partition", "0"),
     ("transactions", "find-hanging", "--topic", TOPIC, "--partition", "0"),

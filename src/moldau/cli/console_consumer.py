@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from moldau.cli.clients import bootstrap_of, client_faults, key_values, properties_file, reach
 from moldau.cli.faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, integer, long
-from moldau.cli.formatters import Formatter, formatter_of
 from moldau.cli.output import Output
 from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, Tool, run_tool
 from moldau.model.names import TopicPartition
 
 if TYPE_CHECKING:
+    from moldau.cli.formatters import Formatter
     from moldau.client.consumer import Consumer
 
 DEFAULT_FORMATTER = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
@@ -37,6 +36,8 @@ def main(given: Given, out: Output) -> None:
     for old, new in DEPRECATED.items():
         if given.has(old):
             out.remark(f"Option --{old} is deprecated. Use --{new} instead.")
+    from moldau.cli.formatters import formatter_of
+
     formatter = formatter_of(given.text("formatter"), format_properties(given))
     settings = settings_of(given, out)
     with client_faults():
@@ -110,6 +111,8 @@ def settings_of(given: Given, out: Output) -> dict[str, Any]:
     if groups:
         settings["group.id"] = groups.pop()
     else:
+        import random
+
         settings["group.id"] = f"console-consumer-{random.randrange(GROUP_NUMBERS)}"
         # Nobody will read on in a group of that name.
         settings.setdefault("enable.auto.commit", "false")

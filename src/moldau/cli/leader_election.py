@@ -77,8 +77,7 @@ def elect(given: Given, out: Output, kind: str, partitions: list[TopicPartition]
             results = admin.elect_leaders(ElectionType[kind], partitions)
         except UnsupportedVersionError:
             raise CommandFault(
-                "the brokers do not serve elections: a single Moldau broker leads all its"
-                " partitions already, so there is nothing to elect"
+                "the brokers do not serve elections; a lone broker leads all its partitions already"
             ) from None
     elected = [tp for tp, result in results.items() if result is None]
     needless, failed = [], {}

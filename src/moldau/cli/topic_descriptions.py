@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.flags import Given
-from moldau.cli.output import BOLD, RED, Output
+from moldau.cli.output import BOLD, Output
 
 if TYPE_CHECKING:
     from moldau.client.admin_results import ConfigEntry, TopicDescription, TopicPartitionInfo
@@ -105,7 +105,7 @@ class Described:
             (
                 self.topic.name,
                 row.partition,
-                out.paint("none", RED) if row.leader < 0 else row.leader,
+                "none" if row.leader < 0 else row.leader,
                 commas(row.replicas),
                 commas(row.isr),
                 "" if len(row.isr) >= len(row.replicas) else "under-replicated",
