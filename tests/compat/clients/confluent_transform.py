@@ -65,6 +65,8 @@ class Transform:
         except KafkaException as refused:
             if refused.args[0].fatal():
                 raise
+            # A test that fails shows it.
+            print(f"{self.wanted['transactional_id']} aborts: {refused}", file=sys.stderr)
             self.producer.abort_transaction(CALL_SECONDS_MAX)
             self.rewind()
 
@@ -102,6 +104,8 @@ class Transform:
     def rewind(self) -> None:
         """Back to what is committed, for the partitions that it still has."""
         for row in self.consumer.committed(self.consumer.assignment(), CALL_SECONDS_MAX):
+            if row.error is not None:
+                raise KafkaException(row.error)
             start = row.offset if row.offset >= 0 else confluent_kafka.OFFSET_BEGINNING
             self.consumer.seek(TopicPartition(row.topic, row.partition, start))
 
