@@ -73,7 +73,9 @@ class KafkaPythonConsumer:
 
     def poll(self) -> list[Read]:
         with refusals():
-            polled = self.consumer.poll(timeout_ms=100)
+            # Long enough for a whole join: a poll that ends between the answers to JoinGroup and
+            # SyncGroup can leave this client's leader waiting for ever.
+            polled = self.consumer.poll(timeout_ms=1000)
         return [
             Read(message.topic, message.partition, message.offset, message.value)
             for messages in polled.values()
