@@ -82,7 +82,7 @@ COMMANDS: list[tuple[str, ...]] = [
         "--max-messages",
         "2",
     ),
-    ("console-consumer", "--topic", TOPIC, "--from-beginning", "--max-messages", "4", *PRINTED),
+    ("console-consumer", "--topic", TOPIC, "--from-beginning", "--max-messages", "8", *PRINTED),
     ("get-offsets", "--topic", TOPIC),
     ("get-offsets", "--topic", TOPIC, "--time", "earliest"),
     ("get-offsets", "--topic", TOPIC, "--time", "max-timestamp"),
