@@ -93,7 +93,7 @@ def test_a_loop_that_aborts_now_and_then_writes_every_record_once(
 
 
 # The kills are left to the Java client. confluent-kafka's loop wrote a partition's first records
-# twice in 2 of about 90 runs on Moldau and in 1 of 17 on Apache Kafka 4.3.1; the cause is not known.
+# twice in 2 of about 90 runs on Moldau and in 1 of 17 on Apache Kafka 4.3.1. Cause unknown.
 
 
 @pytest.mark.compat
