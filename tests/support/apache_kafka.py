@@ -56,15 +56,15 @@ def kafka_home() -> Path:
     return home
 
 
-def fetch(home: Path) -> None:
-    """Copy the jars into `home`/libs; a fetch that breaks off leaves no half-filled folder."""
+def fetch(home: Path, pom: Path = POM) -> None:
+    """Copy what `pom` names into `home`/libs; a fetch that breaks off leaves nothing there."""
     maven = shutil.which("mvn")
     if maven is None:
         raise FileNotFoundError("mvn is needed to fetch Apache Kafka and is not on the PATH")
     arriving = home / f"libs.{os.getpid()}"
     arriving.mkdir(parents=True)
     goal = "dependency:copy-dependencies"
-    command = [maven, "-q", "-B", "-f", str(POM), goal, f"-DoutputDirectory={arriving}"]
+    command = [maven, "-q", "-B", "-f", str(pom), goal, f"-DoutputDirectory={arriving}"]
     try:
         subprocess.run(command, check=True, timeout=FETCH_SECONDS_MAX)
         shutil.rmtree(home / "libs", ignore_errors=True)
