@@ -19,7 +19,7 @@ from moldau.client.errors import (
     KafkaTimeoutError,
     UnsupportedVersionError,
 )
-from moldau.client.frames import Frame, FrameBuffer, FrameError
+from moldau.net.frames import Frame, FrameBuffer, FrameError
 from moldau.wire.apis import APIS, api, response_class
 from moldau.wire.framing import decode_response, encode_request, read_correlation_id
 from moldau.wire.messages.api_versions import ApiVersionsResponse

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from moldau.client.frames import SHARED_BYTES, FrameBuffer, FrameError
+from moldau.net.frames import SHARED_BYTES, FrameBuffer, FrameError
 
 
 def feed(buffer: FrameBuffer, stream: bytes, cuts: random.Random) -> list[bytes]:

@@ -1,0 +1,160 @@
+"""Calls to other brokers: one connection for each broker and lane, opened when first needed.
+
+Requests of one lane arrive and are answered in the order of their calls; lanes exist so that a
+request that may wait long (a follower's fetch) holds up nobody else. Whatever keeps an answer from
+coming is a PeerUnreachable: who called knows whether the request still matters and asks again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from moldau.model.cluster import Endpoint
+from moldau.model.names import BrokerId, Millis
+from moldau.net.peer_connection import PeerConnection, PeerUnreachable
+from moldau.wire.schema import Message
+
+__all__ = ["PeerCalls", "PeerUnreachable", "Peers"]
+
+BACKOFF_MIN_MS = 50
+BACKOFF_MAX_MS = 1_000
+"""Between two attempts to connect; doubled with every refusal."""
+CONNECT_TIMEOUT_MS = 10_000
+
+
+class PeerCalls(Protocol):
+    async def call(
+        self,
+        broker: BrokerId,
+        request: Message,
+        *,
+        timeout_ms: Millis,
+        lane: str = "",
+        version: int | None = None,
+    ) -> Any:
+        """The response. Without a version the highest one that both sides know is used. Raises
+        PeerUnreachable if there is none in time."""
+
+    def forget(self, broker: BrokerId) -> None:
+        """Close the connections to a broker that went away; calls under way fail at once."""
+
+
+class _Line:
+    """The way to one broker on one lane: a connection, or when to try for one again."""
+
+    __slots__ = ("address", "backoff_ms", "connection", "lock", "retry_at")
+
+    def __init__(self) -> None:
+        self.connection: PeerConnection | None = None
+        self.address: tuple[str, int] | None = None
+        self.lock = asyncio.Lock()
+        self.backoff_ms = BACKOFF_MIN_MS
+        self.retry_at = 0.0
+
+    def refused(self, now: float) -> None:
+        self.retry_at = now + self.backoff_ms / 1000
+        self.backoff_ms = min(2 * self.backoff_ms, BACKOFF_MAX_MS)
+
+    def drop(self, reason: str) -> None:
+        if self.connection is not None:
+            self.connection.abort(reason)
+            self.connection = None
+
+
+class Peers:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        endpoint_of: Callable[[BrokerId], Endpoint | None],
+        *,
+        client_id: str,
+        connect_timeout_ms: Millis = CONNECT_TIMEOUT_MS,
+    ) -> None:
+        """`endpoint_of` gives a broker's address on the listener that brokers use among
+        themselves; None if the broker is not known."""
+        self._loop = loop
+        self._endpoint_of = endpoint_of
+        self._client_id = client_id
+        self._connect_timeout_ms = connect_timeout_ms
+        self._lines: dict[tuple[BrokerId, str], _Line] = {}
+        self._is_closed = False
+
+    async def call(
+        self,
+        broker: BrokerId,
+        request: Message,
+        *,
+        timeout_ms: Millis,
+        lane: str = "",
+        version: int | None = None,
+    ) -> Any:
+        deadline = self._loop.time() + timeout_ms / 1000
+        try:
+            async with asyncio.timeout_at(deadline):
+                connection = await self._connection(broker, lane)
+                if version is None:
+                    version = await connection.version_for(request)
+                await connection.room()
+        except TimeoutError:
+            raise PeerUnreachable(
+                f"broker {broker} could not be reached within {timeout_ms} ms"
+            ) from None
+        return await connection.request(request, version, deadline)
+
+    def forget(self, broker: BrokerId) -> None:
+        for key in [key for key in self._lines if key[0] == broker]:
+            self._lines.pop(key).drop(f"broker {broker} went away")
+
+    async def close(self) -> None:
+        """Calls under way fail; later ones are refused."""
+        self._is_closed = True
+        lines, self._lines = self._lines, {}
+        connections = [line.connection for line in lines.values() if line.connection is not None]
+        for line in lines.values():
+            line.drop("this broker stops")
+        for connection in connections:
+            await connection.wait_closed()
+
+    async def _connection(self, broker: BrokerId, lane: str) -> PeerConnection:
+        endpoint = self._endpoint_of(broker)
+        if endpoint is None or self._is_closed:
+            reason = "this broker stops" if self._is_closed else "it is not in the cluster"
+            raise PeerUnreachable(f"broker {broker} cannot be reached: {reason}")
+        line = self._lines.get((broker, lane))
+        if line is None:
+            line = self._lines[broker, lane] = _Line()
+        address = (endpoint.host, endpoint.port)
+        if line.address != address:
+            line.drop(f"broker {broker} is at {endpoint.host}:{endpoint.port} now")
+            line.address, line.retry_at, line.backoff_ms = address, 0.0, BACKOFF_MIN_MS
+        if line.connection is not None and line.connection.is_open:
+            return line.connection
+        async with line.lock:
+            if line.connection is None or not line.connection.is_open:
+                connection = await self._open(broker, line, address)
+                if self._lines.get((broker, lane)) is not line:
+                    connection.abort(f"broker {broker} went away")
+                    raise PeerUnreachable(f"broker {broker} went away")
+                line.connection = connection
+        return line.connection
+
+    async def _open(
+        self, broker: BrokerId, line: _Line, address: tuple[str, int]
+    ) -> PeerConnection:
+        pause = line.retry_at - self._loop.time()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        host, port = address
+        name = f"broker {broker} at {host}:{port}"
+        try:
+            async with asyncio.timeout(self._connect_timeout_ms / 1000):
+                _, connection = await self._loop.create_connection(
+                    lambda: PeerConnection(self._loop, name, self._client_id), host, port
+                )
+        except (OSError, TimeoutError) as fault:
+            line.refused(self._loop.time())
+            raise PeerUnreachable(f"{name} cannot be reached: {fault or 'no answer'}") from fault
+        line.backoff_ms, line.retry_at = BACKOFF_MIN_MS, 0.0
+        return connection
