@@ -5,6 +5,11 @@ from __future__ import annotations
 COMMANDS = {
     "server-start": ("moldau.cli.server_start", "start a broker"),
     "server-stop": ("moldau.cli.server_stop", "stop the brokers that run on this machine"),
+    "zookeeper-server-start": ("moldau.cli.zookeeper_server_start", "start a ZooKeeper"),
+    "zookeeper-server-stop": (
+        "moldau.cli.zookeeper_server_stop",
+        "stop the ZooKeeper servers that run on this machine",
+    ),
     "topics": ("moldau.cli.topics", "create, list, describe, alter and delete topics"),
     "configs": ("moldau.cli.configs", "show and change settings of topics, brokers and groups"),
     "console-producer": ("moldau.cli.console_producer", "send lines as records"),

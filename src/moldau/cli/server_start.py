@@ -181,15 +181,15 @@ def own_name() -> str:
     return called
 
 
-def detach(environment: Mapping[str, str]) -> bool:
+def detach(environment: Mapping[str, str], console_file: str = CONSOLE_FILE) -> bool:
     """Go on in the background: False in the process that was called, True in the one that stays."""
     folder = Path(environment.get("LOG_DIR") or "logs")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        console = os.open(folder / CONSOLE_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        console = os.open(folder / console_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError as fault:
         reason = fault.strerror
-        raise UsageFault(f"cannot write {folder / CONSOLE_FILE}: {reason}.") from None
+        raise UsageFault(f"cannot write {folder / console_file}: {reason}.") from None
     if os.fork():
         os.close(console)
         return False

@@ -9,6 +9,7 @@ long as the session that made them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
 from typing import NamedTuple, Protocol
 
 ANY_VERSION = -1
@@ -69,8 +70,9 @@ class NodeExists(StoreError):
 
 
 class BadVersion(StoreError):
-    def __init__(self, path: str, expected: int, actual: int) -> None:
-        super().__init__(path, f"expected version {expected}, found {actual}")
+    def __init__(self, path: str, expected: int, actual: int | None = None) -> None:
+        found = "another" if actual is None else str(actual)
+        super().__init__(path, f"expected version {expected}, found {found}")
 
 
 class NotEmpty(StoreError):
@@ -130,3 +132,19 @@ class MetadataStore(Protocol):
 
     async def close(self) -> None:
         """End the session: its ephemeral nodes go."""
+
+
+class SessionState(Enum):
+    CONNECTED = "connected"
+    """Calls are answered. Watchers are told to look again: news may have been missed."""
+    SUSPENDED = "suspended"
+    """Nobody answers; the session may live or have ended meanwhile."""
+    EXPIRED = "expired"
+    """The session is over and its ephemeral nodes are gone; CONNECTED follows with a new one."""
+
+
+class SharedStore(MetadataStore, Protocol):
+    """A store that several brokers use at one time, each with a session of its own."""
+
+    def on_session(self, listener: Callable[[SessionState], None]) -> None:
+        """Call the listener on the loop with every change of the session's state from now on."""

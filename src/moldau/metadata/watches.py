@@ -47,3 +47,9 @@ class Watches:
             # A copy: a listener may cancel its watch or add another.
             for handle in tuple(self._by_path.get(path, ())):
                 handle.tell()
+
+    def tell_all(self) -> None:
+        self.tell(self.paths())
+
+    def paths(self) -> list[str]:
+        return list(self._by_path)

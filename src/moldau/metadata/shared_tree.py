@@ -1,0 +1,170 @@
+"""One tree in memory that several sessions share: what ZooKeeper is to a cluster, in one process.
+
+The simulation and the tests of the cluster run on it. A session can be cut off for a while or be
+expired, as ZooKeeper does with a broker that it has not heard of for too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from moldau.metadata.store import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    Node,
+    NoNode,
+    Op,
+    SessionState,
+    StoreUnavailable,
+    Write,
+)
+from moldau.metadata.watches import Watches, WatchHandle
+from moldau.metadata.znode_tree import ZnodeTree
+
+
+class SharedTree:
+    def __init__(self) -> None:
+        self._tree = ZnodeTree()
+        self._sessions: list[TreeSession] = []
+        self._owners: dict[str, TreeSession] = {}
+        """Of ephemeral nodes."""
+
+    def session(self) -> TreeSession:
+        session = TreeSession(self)
+        self._sessions.append(session)
+        return session
+
+    @property
+    def tree(self) -> ZnodeTree:
+        return self._tree
+
+    def write(self, ops: Iterable[Op], writer: TreeSession | None) -> list[str | int | None]:
+        listed = list(ops)
+        planned = self._tree.plan(listed)
+        self._tree.apply(planned.changes, self._tree.transaction + 1)
+        for op, result in zip(listed, planned.results, strict=True):
+            if isinstance(op, Create) and op.ephemeral and writer is not None:
+                assert isinstance(result, str)
+                self._owners[result] = writer
+            elif isinstance(op, Delete):
+                self._owners.pop(op.path, None)
+        for session in self._sessions:
+            session.hear(planned.events)
+        return planned.results
+
+    def end(self, session: TreeSession) -> None:
+        """Take away what lives only as long as the session."""
+        gone = [path for path, owner in self._owners.items() if owner is session]
+        self.write([Delete(path) for path in gone], None)
+
+
+class TreeSession:
+    """One broker's way to the tree; made by `SharedTree.session`."""
+
+    def __init__(self, shared: SharedTree) -> None:
+        self._shared = shared
+        self._watches = Watches()
+        self._listeners: list[Callable[[SessionState], None]] = []
+        self._is_cut_off = False
+        self._is_closed = False
+
+    # What a test does to it
+
+    def cut_off(self) -> None:
+        """Calls fail from now on and no news arrive; the ephemeral nodes stay for the while."""
+        if not self._is_cut_off:
+            self._is_cut_off = True
+            self._tell(SessionState.SUSPENDED)
+
+    def expire(self) -> None:
+        """The ephemeral nodes go now; the broker hears of it when it is connected again."""
+        self.cut_off()
+        self._shared.end(self)
+
+    def reconnect(self, *, expired: bool) -> None:
+        self._is_cut_off = False
+        if expired:
+            self._tell(SessionState.EXPIRED)
+        self._tell(SessionState.CONNECTED)
+        self._later(self._watches.tell_all)
+
+    # What a broker does with it
+
+    def on_session(self, listener: Callable[[SessionState], None]) -> None:
+        self._listeners.append(listener)
+
+    async def get(self, path: str) -> Node:
+        node = await self.exists(path)
+        if node is None:
+            raise NoNode(path)
+        return node
+
+    async def exists(self, path: str) -> Node | None:
+        await self._reach()
+        return self._shared.tree.find(path)
+
+    async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
+        await self._reach()
+        return [self._shared.tree.find(path) for path in paths]
+
+    async def children(self, path: str) -> list[str]:
+        await self._reach()
+        return self._shared.tree.children(path)
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        (made,) = await self.multi([Create(path, data, ephemeral, sequential)])
+        assert isinstance(made, str)
+        return made
+
+    async def set_if_version(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
+        (written,) = await self.multi([Write(path, data, version)])
+        assert isinstance(written, int)
+        return written
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self.multi([Delete(path, version)])
+
+    async def multi(self, ops: Iterable[Op]) -> list[str | int | None]:
+        self._must_reach()
+        results = self._shared.write(ops, self)
+        await asyncio.sleep(0)
+        return results
+
+    async def transaction(self) -> int:
+        await self._reach()
+        return self._shared.tree.transaction
+
+    def watch(self, path: str, listener: Callable[[str], None]) -> WatchHandle:
+        return self._watches.add(path, listener)
+
+    async def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._shared.end(self)
+
+    def hear(self, events: Sequence[str]) -> None:
+        if not self._is_cut_off and not self._is_closed:
+            self._later(self._watches.tell, events)
+
+    async def _reach(self) -> None:
+        self._must_reach()
+        await asyncio.sleep(0)
+        # Cut off on the way: the answer is lost.
+        self._must_reach()
+
+    def _must_reach(self) -> None:
+        if self._is_closed:
+            raise StoreUnavailable("/", "the session is closed")
+        if self._is_cut_off:
+            raise StoreUnavailable("/", "the metadata store cannot be reached")
+
+    def _tell(self, state: SessionState) -> None:
+        for listener in tuple(self._listeners):
+            self._later(listener, state)
+
+    def _later(self, call: Callable[..., None], *of: object) -> None:
+        asyncio.get_running_loop().call_soon(call, *of)
