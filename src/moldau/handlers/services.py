@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from moldau.model.clock import Clock
     from moldau.model.cluster import ClusterImage
     from moldau.model.names import BrokerId
+    from moldau.net.peers import PeerCalls
+    from moldau.replication.cluster_view import ClusterView
     from moldau.replication.fetch_sessions import FetchSessions
     from moldau.replication.markers import MarkerWriter
     from moldau.replication.replicas import Replicas
@@ -33,6 +35,25 @@ class LogLevels(Protocol):
 
     def set_level(self, logger: str, level: str | None) -> None:
         """None returns the logger to the level of its parent."""
+
+
+class ClusterMember(Protocol):
+    """This broker as one of several (`broker/member.py`)."""
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of this registration; requests of a controller that name another one are stale."""
+
+    @property
+    def view(self) -> ClusterView:
+        """What UpdateMetadata has told so far; knows the epoch of the newest controller."""
+
+    @property
+    def peers(self) -> PeerCalls: ...
+
+    def publish(self, image: ClusterImage) -> None:
+        """From now on this is what the broker knows: replicas, coordinators and settings follow.
+        Called after every change of the view."""
 
 
 @dataclass(slots=True)
@@ -51,3 +72,5 @@ class Services:
     timers: Timers
     clock: Clock
     log_levels: LogLevels
+    member: ClusterMember | None = None
+    """None where the broker stands alone."""
