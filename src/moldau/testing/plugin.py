@@ -1,0 +1,49 @@
+"""The pytest plugin: fixtures that give a broker. Installed with Moldau, loaded by pytest itself.
+
+    def test_orders_arrive(moldau_broker):
+        moldau_broker.create_topic("orders")
+        moldau_broker.producer().send("orders", b"1").get(10)
+        assert moldau_broker.read("orders", count=1)[0].value == b"1"
+
+Nothing of Moldau is imported before a test asks for a broker. `-p no:moldau` leaves it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from moldau.testing.local_broker import LocalBroker
+
+
+@pytest.fixture
+def moldau_broker_settings() -> Mapping[str, Any]:
+    """Settings of the broker, as in server.properties: override it where a test needs others."""
+    return {}
+
+
+@pytest.fixture
+def moldau_broker(
+    tmp_path: Path, moldau_broker_settings: Mapping[str, Any]
+) -> Iterator[LocalBroker]:
+    """A fresh broker in a process of its own, for one test."""
+    from moldau.testing.local_broker import LocalBroker
+
+    with LocalBroker(tmp_path / "moldau", moldau_broker_settings) as broker:
+        yield broker
+
+
+@pytest.fixture
+def moldau_broker_in_process(
+    tmp_path: Path, moldau_broker_settings: Mapping[str, Any]
+) -> Iterator[LocalBroker]:
+    """A fresh broker on a thread of the tests' process: faster, but not to be killed or paused."""
+    from moldau.testing.local_broker import LocalBroker
+
+    directory = tmp_path / "moldau-in-process"
+    with LocalBroker(directory, moldau_broker_settings, in_process=True) as broker:
+        yield broker
