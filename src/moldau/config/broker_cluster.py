@@ -17,7 +17,7 @@ from moldau.config.definition import (
     setting,
 )
 
-ZOOKEEPER_TLS = "connections to ZooKeeper are not encrypted"
+ZOOKEEPER_CLASS = "there are no Java classes; zookeeper.ssl.client.enable is enough"
 NO_PLUG_INS = "classes of the JVM cannot be loaded"
 NO_ENCODER = "dynamic passwords are kept in the metadata store as they are"
 REPLACED = "Apache Kafka dropped it, and nothing here needs it"
@@ -134,11 +134,33 @@ class ClusterSettings(Settings):
     zookeeper_set_acl: bool = setting(
         "zookeeper.set.acl", False,
         doc="Protect what the broker writes in ZooKeeper so that only brokers can change it.")
+    zookeeper_digest: Password | None = setting(
+        "zookeeper.digest",
+        doc="Moldau's own: user:password that the broker shows to ZooKeeper (its scheme digest); "
+            "zookeeper.set.acl protects nodes with it.")
     zookeeper_ssl_client_enable: bool = setting(
-        "zookeeper.ssl.client.enable", False, no_effect=ZOOKEEPER_TLS,
+        "zookeeper.ssl.client.enable", False,
         doc="Encrypt connections to ZooKeeper.")
+    zookeeper_ssl_truststore_location: str | None = setting(
+        "zookeeper.ssl.truststore.location",
+        doc="PEM file with the certificates that ZooKeeper's may be signed by.")
+    zookeeper_ssl_truststore_type: str | None = setting(
+        "zookeeper.ssl.truststore.type", one_of=("PEM",),
+        doc="Form of that file; only PEM is read.")
+    zookeeper_ssl_keystore_location: str | None = setting(
+        "zookeeper.ssl.keystore.location",
+        doc="PEM file with the broker's key and certificate, where ZooKeeper asks for one.")
+    zookeeper_ssl_keystore_type: str | None = setting(
+        "zookeeper.ssl.keystore.type", one_of=("PEM",),
+        doc="Form of that file; only PEM is read.")
+    zookeeper_ssl_keystore_password: Password | None = setting(
+        "zookeeper.ssl.keystore.password",
+        doc="Password of the key in that file.")
+    zookeeper_ssl_endpoint_identification_algorithm: str = setting(
+        "zookeeper.ssl.endpoint.identification.algorithm", "HTTPS",
+        doc="HTTPS compares ZooKeeper's host with its certificate; empty does not.")
     zookeeper_clientcnxnsocket: str | None = setting(
-        "zookeeper.clientCnxnSocket", no_effect=ZOOKEEPER_TLS,
+        "zookeeper.clientCnxnSocket", no_effect=ZOOKEEPER_CLASS,
         doc="Class of the connection to ZooKeeper.")
     zookeeper_metadata_migration_enable: bool = setting(
         "zookeeper.metadata.migration.enable", False,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from moldau.metadata.store import (
     ANY_VERSION,
@@ -33,6 +33,7 @@ from moldau.metadata.store import (
 )
 from moldau.metadata.watches import Watches, WatchHandle
 from moldau.metadata.znode_tree import check_path
+from moldau.metadata.zookeeper_access import ZooKeeperAccess, new_client
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -40,30 +41,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafka.zookeeper.ZooKeeperClient")
 
 CALLS_IN_FLIGHT_MAX = 100_000
-
-
-class ZooKeeperAccess(NamedTuple):
-    """Where the ensemble is and how to be let in."""
-
-    connect: str
-    """host:port,host:port/chroot"""
-    session_timeout_ms: int = 18_000
-    connection_timeout_ms: int = 18_000
-    digest: str = ""
-    """user:password, or nothing."""
-    protects_nodes: bool = False
-    """Give nodes an ACL, so that only those who know the password can change them."""
-    tls: ZooKeeperTls | None = None
-
-
-class ZooKeeperTls(NamedTuple):
-    """Files in PEM form."""
-
-    trusted: str | None = None
-    certificate: str | None = None
-    key: str | None = None
-    key_password: str | None = None
-    verifies_host: bool = True
 
 
 class ZooKeeperStore:
@@ -278,36 +255,6 @@ class ZooKeeperStore:
 
         start().rawlink(lambda result: self._from_kazoo(answered, result))
         return future
-
-
-def new_client(access: ZooKeeperAccess) -> KazooClient:
-    from kazoo.client import KazooClient
-    from kazoo.security import CREATOR_ALL_ACL, READ_ACL_UNSAFE
-
-    logging.getLogger("kazoo").setLevel(logging.ERROR)
-    options: dict[str, Any] = {}
-    if access.tls is not None:
-        tls = access.tls
-        options = {
-            "use_ssl": True,
-            "ca": tls.trusted,
-            "certfile": tls.certificate,
-            "keyfile": tls.key,
-            "keyfile_password": tls.key_password,
-            "verify_certs": True,
-            "check_hostname": tls.verifies_host,
-        }
-    if access.digest:
-        options["auth_data"] = [("digest", access.digest)]
-    if access.protects_nodes:
-        options["default_acl"] = [*CREATOR_ALL_ACL, *READ_ACL_UNSAFE]
-    return KazooClient(
-        hosts=access.connect,
-        timeout=access.session_timeout_ms / 1000,
-        # Reconnecting never ends by itself: the broker lives as long as its operator wants.
-        connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1},
-        **options,
-    )
 
 
 def _stop(client: KazooClient) -> None:

@@ -26,7 +26,8 @@ from moldau.metadata.store import (
     StoreUnavailable,
     Write,
 )
-from moldau.metadata.zookeeper import ZooKeeperAccess, ZooKeeperStore
+from moldau.metadata.zookeeper import ZooKeeperStore
+from moldau.metadata.zookeeper_access import ZooKeeperAccess
 from tests.support.zookeeper import ZooKeeperProcess, zookeeper
 
 Scenario = Callable[[MetadataStore], Awaitable[None]]

@@ -1,0 +1,174 @@
+"""The store's session with a real ZooKeeper: lost, expired, protected."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from moldau.metadata.store import NodeExists, SessionState, StoreError, StoreUnavailable
+from moldau.metadata.zookeeper import ZooKeeperStore
+from moldau.metadata.zookeeper_access import ZooKeeperAccess, ZooKeeperTls
+from tests.support.zookeeper import ZooKeeperProcess, free_ports, zookeeper
+
+Check = Callable[[], Awaitable[bool]]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    with zookeeper(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+async def opened(access: ZooKeeperAccess) -> ZooKeeperStore:
+    store = ZooKeeperStore(access)
+    await store.open()
+    return store
+
+
+async def within_seconds(check: Check, seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        while not await check():
+            await asyncio.sleep(0.02)
+
+
+def test_an_expired_session_loses_its_nodes_and_a_new_one_follows_by_itself(
+    server: ZooKeeperProcess,
+) -> None:
+    async def main() -> None:
+        store = await opened(ZooKeeperAccess(server.connect, session_timeout_ms=4000))
+        other = await opened(ZooKeeperAccess(server.connect))
+        states: list[SessionState] = []
+        told: list[str] = []
+        store.on_session(states.append)
+        store.watch("/expiry", told.append)
+        await store.create("/expiry", b"", ephemeral=True)
+        session = store.session_id
+        await asyncio.get_running_loop().run_in_executor(None, expire, server, store)
+
+        async def is_back() -> bool:
+            return SessionState.CONNECTED in states and await other.exists("/expiry") is None
+
+        await within_seconds(is_back)
+        assert states[-2:] == [SessionState.EXPIRED, SessionState.CONNECTED]
+        assert store.session_id != session
+        told.clear()
+        await other.create("/expiry")
+
+        async def is_told() -> bool:
+            return bool(told)
+
+        await within_seconds(is_told)
+        await store.close()
+        await other.close()
+
+    asyncio.run(main())
+
+
+def expire(server: ZooKeeperProcess, store: ZooKeeperStore) -> None:
+    """Whoever knows a session's password can end it: another client does."""
+    assert store._client is not None
+    thief = KazooClient(server.connect, client_id=store._client.client_id)
+    thief.start()
+    thief.stop()
+    thief.close()
+
+
+def test_a_session_outlives_a_restart_of_the_server(tmp_path: Path) -> None:
+    async def main() -> None:
+        server = ZooKeeperProcess(tmp_path, free_ports(1)[0])
+        loop = asyncio.get_running_loop()
+        server.start()
+        try:
+            await loop.run_in_executor(None, server.wait)
+            store = await opened(ZooKeeperAccess(server.connect, session_timeout_ms=20_000))
+            states: list[SessionState] = []
+            store.on_session(states.append)
+            await store.create("/me", b"", ephemeral=True)
+            session = store.session_id
+            server.kill()
+            server.start()
+            await loop.run_in_executor(None, server.wait)
+
+            async def is_connected() -> bool:
+                return states[-1:] == [SessionState.CONNECTED]
+
+            await within_seconds(is_connected)
+            assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
+            assert store.session_id == session
+            with pytest.raises(NodeExists):
+                await store.create("/me", b"", ephemeral=True)
+            await store.close()
+        finally:
+            server.kill()
+
+    asyncio.run(main())
+
+
+def test_nobody_answering_is_one_sentence_after_the_time_out() -> None:
+    async def main() -> None:
+        address = f"127.0.0.1:{free_ports(1)[0]}"
+        with pytest.raises(StoreUnavailable, match="ZooKeeper does not answer; waited 300 ms"):
+            await opened(ZooKeeperAccess(address, connection_timeout_ms=300))
+
+    asyncio.run(main())
+
+
+def test_protected_nodes_can_be_changed_with_the_password_only(server: ZooKeeperProcess) -> None:
+    async def main() -> None:
+        chroot = f"{server.connect}/protected"
+        owner = await opened(ZooKeeperAccess(chroot, digest="moldau:secret", protects_nodes=True))
+        await owner.create("/a", b"mine")
+        await owner.close()
+        stranger = await opened(ZooKeeperAccess(chroot, digest="moldau:guess"))
+        assert (await stranger.get("/a")).data == b"mine"
+        with pytest.raises(StoreError, match="does not let this broker in"):
+            await stranger.set_if_version("/a", b"yours")
+        await stranger.close()
+        again = await opened(ZooKeeperAccess(chroot, digest="moldau:secret"))
+        await again.set_if_version("/a", b"still mine")
+        await again.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_the_connection_can_be_encrypted_with_certificates_on_both_sides(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate, "-keyout", key]
+    subprocess.run([*command.split(), *names], check=True, capture_output=True)
+    both = tmp_path / "both.pem"
+    both.write_text(key.read_text() + certificate.read_text())
+    plain, secure = free_ports(2)
+    more = (
+        f"secureClientPort={secure}\n"
+        "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"
+        f"ssl.keyStore.location={both}\nssl.keyStore.type=PEM\n"
+        f"ssl.trustStore.location={certificate}\nssl.trustStore.type=PEM\n"
+    )
+    server = ZooKeeperProcess(tmp_path, plain, more)
+    tls = ZooKeeperTls(str(certificate), str(certificate), str(key))
+
+    async def main() -> None:
+        store = await opened(ZooKeeperAccess(f"127.0.0.1:{secure}", tls=tls))
+        await store.create("/secret", b"whispered")
+        assert (await store.get("/secret")).data == b"whispered"
+        await store.close()
+        strangers = tls._replace(certificate=None, key=None)
+        with pytest.raises(StoreUnavailable):
+            await opened(
+                ZooKeeperAccess(f"127.0.0.1:{secure}", connection_timeout_ms=1000, tls=strangers)
+            )
+
+    server.start()
+    try:
+        server.wait()
+        asyncio.run(main())
+    finally:
+        server.kill()
