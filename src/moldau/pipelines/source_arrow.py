@@ -24,20 +24,16 @@ LOG_APPEND_TIME = 1
 def record_batches(
     slices: Sequence[BatchSlice], offset_end: int, schema: pyarrow.Schema
 ) -> Iterator[pyarrow.RecordBatch]:
-    """The records before `offset_end`; one Arrow batch unless the kind of timestamps changes."""
+    """The records before `offset_end`, in a few Arrow batches."""
     for kind, some in groupby(slices, key=lambda each: each.header.has_log_append_time):
-        table = table_of(list(some))
-        columns = {name: table.column(name) for name in table.column_names}
-        columns = {name: each.chunk(0) for name, each in columns.items() if each.num_chunks}
-        if not columns:
-            continue
-        count = len(columns["offset"])
-        if count and columns["offset"][count - 1].as_py() >= offset_end:
-            count = _count_before(columns["offset"], offset_end)
-            columns = {name: each.slice(0, count) for name, each in columns.items()}
-        if count:
-            stamp_type = LOG_APPEND_TIME if kind else CREATE_TIME
-            yield _as_spark(columns, count, stamp_type, schema)
+        stamp_type = LOG_APPEND_TIME if kind else CREATE_TIME
+        for batch in table_of(list(some)).to_batches():
+            count = batch.num_rows
+            if count and batch.column("offset")[count - 1].as_py() >= offset_end:
+                count = _count_before(batch.column("offset"), offset_end)
+                batch = batch.slice(0, count)
+            if count:
+                yield _as_spark(batch, stamp_type, schema)
 
 
 def _count_before(offsets: pyarrow.Array, offset_end: int) -> int:
@@ -45,21 +41,21 @@ def _count_before(offsets: pyarrow.Array, offset_end: int) -> int:
 
 
 def _as_spark(
-    columns: dict[str, Any], count: int, stamp_type: int, schema: pyarrow.Schema
+    batch: pyarrow.RecordBatch, stamp_type: int, schema: pyarrow.Schema
 ) -> pyarrow.RecordBatch:
     pa = load_pyarrow()
-    topic = columns["topic"].dictionary[0]
     arrays = [
-        columns["key"],
-        columns["value"],
-        pa.repeat(topic, count),
-        columns["partition"],
-        columns["offset"],
-        columns["timestamp"].cast(schema.field("timestamp").type),
-        pa.repeat(pa.scalar(stamp_type, pa.int32()), count),
+        batch.column("key"),
+        batch.column("value"),
+        # One task reads one topic.
+        pa.repeat(batch.column("topic").dictionary[0], batch.num_rows),
+        batch.column("partition"),
+        batch.column("offset"),
+        batch.column("timestamp").cast(schema.field("timestamp").type),
+        pa.repeat(pa.scalar(stamp_type, pa.int32()), batch.num_rows),
     ]
     if len(schema) > len(arrays):
-        arrays.append(_headers(pa, columns["headers"], schema.field("headers").type))
+        arrays.append(_headers(pa, batch.column("headers"), schema.field("headers").type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
