@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from moldau.cli.clients import open_admin
 from moldau.cli.flags import Flag, Given, integer
+from moldau.cli.local_cluster_commands import COMMANDS
 from moldau.cli.output import Output
 from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 
@@ -67,7 +68,7 @@ ID = Flag("--id", "The broker to forget.", takes="ID", kind=integer, required=Tr
 FENCED = Flag("--include-fenced-brokers", "Brokers that may not serve yet, too.")
 TOOL = Tool(
     name="cluster",
-    does="Shows the id of a cluster and its brokers.",
+    does="Shows the id of a cluster and its brokers; runs a cluster on this machine.",
     flags=(
         BOOTSTRAP,
         COMMAND_CONFIG,
@@ -79,6 +80,12 @@ TOOL = Tool(
         Tool("cluster cluster-id", "Show the id of the cluster.", (), cluster_id),
         Tool("cluster list-endpoints", "List the brokers.", (FENCED,), list_endpoints),
         Tool("cluster unregister", "Forget a broker that will not return.", (ID,), unregister),
+        *COMMANDS,
     ),
-    examples=("moldau cluster cluster-id --bootstrap-server localhost:9092",),
+    examples=(
+        "moldau cluster cluster-id --bootstrap-server localhost:9092",
+        "moldau cluster start --brokers 3",
+        "moldau cluster status --json",
+        "moldau cluster stop",
+    ),
 )
