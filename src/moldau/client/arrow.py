@@ -7,15 +7,19 @@ kernel in `records/columns.py` fills plain buffers; Arrow takes them as they are
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moldau.client.consumer_buffer import BatchSlice
 from moldau.client.deserialization import corrupt
-from moldau.records.columns import Columns, measure_records
+from moldau.records.columns import Columns, Measure, fresh_bytes, measure_records
 
 if TYPE_CHECKING:
     import pyarrow
+
+CHUNK_BYTES = 4 * 1024 * 1024
+"""Larger tables are made of several chunks: each is still in the processor's cache while it is
+made, and its buffers have sizes that the next table can use again."""
 
 _schema: Any = None
 
@@ -52,25 +56,65 @@ def schema() -> pyarrow.Schema:
     return _schema
 
 
-def table_of(slices: Sequence[BatchSlice]) -> pyarrow.Table:
-    """One table with the records of all batches, in their order."""
+def table_of(
+    slices: Sequence[BatchSlice], allocate: Callable[[int], Any] = fresh_bytes
+) -> pyarrow.Table:
+    """One table with the records of all batches, in their order, in chunks of about 4 MB.
+
+    `allocate` makes the room for the columns."""
     pa = load_pyarrow()
-    totals = [-1, 0, 0, 0, 0, 0, 0]
-    rows: list[int] = []
+    names = list(dict.fromkeys(piece.tp.topic for piece in slices))
+    # All chunks have the same dictionary, so that nothing has to be unified.
+    topics = {name: place for place, name in enumerate(names)}
+    dictionary = pa.array(names, pa.string())
+    batches = []
+    for some in _chunks(slices):
+        measure, rows = _measure(some)
+        columns = Columns(measure, allocate)
+        for piece, count in zip(some, rows, strict=True):
+            _add(columns, piece, count)
+        places = [topics[piece.tp.topic] for piece in some]
+        first = pa.DictionaryArray.from_arrays(_repeated(pa, places, rows), dictionary)
+        partitions = _repeated(pa, [piece.tp.partition for piece in some], rows)
+        arrays = [first, partitions, *_arrays(pa, columns)]
+        batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema()))
+    return pa.Table.from_batches(batches, schema())
+
+
+def _chunks(slices: Sequence[BatchSlice]) -> Iterator[Sequence[BatchSlice]]:
+    start = size_bytes = 0
+    for index, piece in enumerate(slices):
+        size_bytes += len(piece.body)
+        if size_bytes >= CHUNK_BYTES:
+            yield slices[start : index + 1]
+            start, size_bytes = index + 1, 0
+    if start < len(slices):
+        yield slices[start:]
+
+
+def _measure(slices: Sequence[BatchSlice]) -> tuple[Measure, list[int]]:
+    """How much all hold together, and the rows of each."""
+    measures = []
     for piece in slices:
         header, body = piece.header, piece.body
         delta_first = max(piece.offset_first - header.base_offset, 0)
         measure = measure_records(body, 0, len(body), header.record_count, delta_first)
         if measure[0] >= 0:
             raise corrupt(piece.tp, header, f"record {measure[0]} is broken")
-        rows.append(measure[1])
-        for index in range(1, len(totals)):
-            totals[index] += measure[index]
-    # Arrow's own memory is neither cleared nor given back each time.
-    columns = Columns(tuple(totals), pa.allocate_buffer)  # type: ignore[arg-type]
-    for piece, count in zip(slices, rows, strict=True):
-        _add(columns, piece, count)
-    return pa.Table.from_arrays(_arrays(pa, columns, slices, rows), schema=schema())
+        measures.append(measure)
+    _, *totals = map(sum, zip(*measures, strict=True))
+    return (-1, *totals), [measure[1] for measure in measures]  # type: ignore[return-value]
+
+
+def _repeated(pa: Any, numbers: Sequence[int], rows: Sequence[int]) -> Any:
+    """Each number so many times."""
+    column = array("i")
+    if len(set(numbers)) == 1:
+        column = array("i", numbers[:1]) * sum(rows)
+    else:
+        for number, count in zip(numbers, rows, strict=True):
+            column.extend(array("i", [number]) * count)
+    return pa.Array.from_buffers(pa.int32(), len(column), [None, pa.py_buffer(column)])
 
 
 def _add(columns: Columns, piece: BatchSlice, count: int) -> None:
@@ -89,15 +133,8 @@ def _add(columns: Columns, piece: BatchSlice, count: int) -> None:
         memoryview(columns.timestamps)[start : start + count] = stamps
 
 
-def _arrays(
-    pa: Any, columns: Columns, slices: Sequence[BatchSlice], rows: Sequence[int]
-) -> list[Any]:
+def _arrays(pa: Any, columns: Columns) -> list[Any]:
     count = columns.rows
-    names = {name: place for place, name in enumerate(dict.fromkeys(p.tp.topic for p in slices))}
-    topics, partitions = array("i"), array("i")
-    for piece, each in zip(slices, rows, strict=True):
-        topics.extend(array("i", [names[piece.tp.topic]]) * each)
-        partitions.extend(array("i", [piece.tp.partition]) * each)
     buffer = pa.py_buffer
 
     def numbers(kind: Any, data: Any) -> Any:
@@ -110,10 +147,6 @@ def _arrays(
         )
 
     return [
-        pa.DictionaryArray.from_arrays(
-            numbers(pa.int32(), topics), pa.array(list(names), pa.string())
-        ),
-        numbers(pa.int32(), partitions),
         numbers(pa.int64(), columns.offsets),
         numbers(pa.timestamp("ms", "UTC"), columns.timestamps),
         blobs(columns.keys_valid, columns.null_keys, columns.key_ends, columns.keys),

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from moldau.client.buffer_pool import BufferPool
 from moldau.client.errors import (
     DisconnectError,
     KafkaTimeoutError,
@@ -29,6 +30,8 @@ from moldau.wire.schema import Message
 FIRST_FRAME_BYTES_MAX = 1024 * 1024
 """Before a peer has shown that it speaks the protocol, a larger size is rather another protocol."""
 FRAME_BYTES_MAX = 1024 * 1024 * 1024
+FRAMES_BYTES_MAX = 32 * 1024 * 1024
+"""How much memory of large frames that are used up is kept for the next ones."""
 WRITE_BUFFER_BYTES_MAX = 4 * 1024 * 1024
 IN_FLIGHT_MAX = 100
 CLOSE_SECONDS_MAX = 1.0
@@ -78,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._frames = FrameBuffer(FIRST_FRAME_BYTES_MAX)
+        self._frames = FrameBuffer(FIRST_FRAME_BYTES_MAX, BufferPool(FRAMES_BYTES_MAX).take)
         self._in_flight: deque[InFlight] = deque()
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._reserved = 0

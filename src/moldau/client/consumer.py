@@ -165,7 +165,7 @@ class Consumer:
         with self._sole:
             engine = self._twin.engine
             slices = self._until(timeout, lambda: engine.take_slices(max_records))
-            return table_of(slices) if slices else empty
+            return table_of(slices, engine.columns.take) if slices else empty
 
     def _until(self, timeout: float | None, take: Callable[[], T | None]) -> T | None:
         """What `take` gives once it gives something. Records are taken, decoded and deserialized

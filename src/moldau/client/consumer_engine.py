@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 from moldau.client.assignors import assignors_of
+from moldau.client.buffer_pool import BufferPool
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_buffer import BatchSlice, RecordBuffer
 from moldau.client.consumer_commits import Commits, Offsets, OnCommit
@@ -40,6 +41,8 @@ from moldau.config.client_consumer import ConsumerConfig
 from moldau.model.errors import Error
 
 WAIT_SECONDS_MAX = 3600.0
+COLUMNS_BYTES_MAX = 32 * 1024 * 1024
+"""How much memory of tables that are gone is kept for the next ones."""
 _numbers = count(1)
 
 
@@ -77,6 +80,7 @@ class ConsumerEngine:
             prefix=self.prefix,
         )
         self.buffer = RecordBuffer(self.fetcher, self.positions, RecordReader.of(config))
+        self.columns = BufferPool(COLUMNS_BYTES_MAX)
         self.interceptors = [instance_of(item) for item in config.interceptor_classes]
         self.commits: Commits | None = None
         self.group: ConsumerGroup | None = None
@@ -238,10 +242,6 @@ class ConsumerEngine:
         self._commit_if_due()
         await self._find_positions(wait)
         self.fetcher.pump()
-
-    def forget_topics(self) -> None:
-        """A new pattern: see at once what it matches."""
-        self._metadata_retry_at = 0.0
 
     # Positions.
 

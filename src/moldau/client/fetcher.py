@@ -28,7 +28,7 @@ from moldau.wire.messages.fetch import (
     FetchResponse,
 )
 
-AHEAD_FETCHES = 8
+AHEAD_FETCHES = 4
 """How many fetches of a partition may wait to be read."""
 
 Rounds = dict[TopicPartition, tuple[int, int]]

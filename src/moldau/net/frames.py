@@ -9,6 +9,7 @@ where the kernel put them. A size beyond the limit ends the stream, before anyth
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import NamedTuple
 
 SHARED_BYTES = 64 * 1024
@@ -25,10 +26,14 @@ class Frame(NamedTuple):
 
 
 class FrameBuffer:
-    __slots__ = ("_end", "_own", "_own_filled", "_shared", "_start", "limit_bytes")
+    __slots__ = ("_allocate", "_end", "_own", "_own_filled", "_shared", "_start", "limit_bytes")
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(
+        self, limit_bytes: int, allocate: Callable[[int], bytearray | memoryview] = bytearray
+    ) -> None:
+        """`allocate` gives the buffers of large frames, exactly as large as it was asked for."""
         self.limit_bytes = limit_bytes
+        self._allocate = allocate
         self._shared = memoryview(bytearray(SHARED_BYTES))
         self._start = 0
         self._end = 0
@@ -77,7 +82,7 @@ class FrameBuffer:
     def _make_room(self, start: int, end: int, size: int, has_lent: bool) -> tuple[int, int]:
         """Room for the rest of a frame that has begun."""
         if 4 + size > SHARED_BYTES:
-            own = memoryview(bytearray(size))
+            own = memoryview(self._allocate(size))
             self._own_filled = end - start - 4
             own[: self._own_filled] = self._shared[start + 4 : end]
             self._own = own

@@ -1,18 +1,21 @@
 # The C types of columns.py; see kernel.pxd on `inline` and on bounds.
 import cython
+from cpython.bytearray cimport PyByteArray_FromStringAndSize
 from libc.string cimport memcpy
 
 @cython.locals(byte=cython.longlong)
 cdef inline (long long, Py_ssize_t) _varint(
-    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, int shift_last) noexcept
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end,
+    int shift_last) noexcept nogil
 
 @cython.locals(byte=cython.ulonglong, value=cython.ulonglong, shift=int)
 cdef (long long, Py_ssize_t) _long_varint(
-    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, int shift_last) noexcept
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end,
+    int shift_last) noexcept nogil
 
 @cython.locals(size=cython.longlong)
 cdef inline (long long, Py_ssize_t) _sized(
-    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end) noexcept
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end) noexcept nogil
 
 @cython.locals(
     base_offset=cython.longlong, base_timestamp=cython.longlong, count=cython.longlong,
@@ -46,7 +49,7 @@ cpdef tuple measure_records(
 
 cdef inline void _copy(
         unsigned char[::1] out, Py_ssize_t position, const unsigned char[::1] buffer,
-        Py_ssize_t start, Py_ssize_t size) noexcept:
+        Py_ssize_t start, Py_ssize_t size) noexcept nogil:
     if size > 0:
         memcpy(&out[position], &buffer[start], size)
 
@@ -73,13 +76,13 @@ cdef class Columns:
     cdef readonly unsigned char[::1] header_values_valid
 
     @cython.locals(
-        count=cython.longlong, delta_first=cython.longlong, base_offset=cython.longlong,
-        base_timestamp=cython.longlong, row=Py_ssize_t, key_end=cython.longlong, value_end=cython.longlong, size=cython.longlong,
-        record_end=Py_ssize_t, timestamp=cython.longlong, delta=cython.longlong,
+        row=Py_ssize_t, key_end=cython.longlong, value_end=cython.longlong,
+        size=cython.longlong, record_end=Py_ssize_t, timestamp=cython.longlong, delta=cython.longlong,
         key_size=cython.longlong, key_start=Py_ssize_t, header_count=cython.longlong)
     cdef int _add(
         self, const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end,
-        tuple numbers) except -1
+        long long count, long long delta_first, long long base_offset,
+        long long base_timestamp) noexcept nogil
 
     @cython.locals(
         header=Py_ssize_t, key_end=cython.longlong,
@@ -87,6 +90,26 @@ cdef class Columns:
         key_start=Py_ssize_t)
     cdef int _add_headers(
         self, const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end,
-        long long count) except -1
+        long long count) noexcept nogil
 
-cdef object _numbers(Py_ssize_t count, Py_ssize_t size_bytes)
+cdef inline int _add_unlocked(
+        Columns columns, const unsigned char[::1] buffer, tuple span, tuple numbers,
+        tuple bases) except -2:
+    cdef Py_ssize_t position = span[0]
+    cdef Py_ssize_t end = span[1]
+    cdef long long count = numbers[0]
+    cdef long long delta_first = numbers[1]
+    cdef long long base_offset = bases[0]
+    cdef long long base_timestamp = bases[1]
+    cdef int fault
+    with nogil:
+        fault = columns._add(
+            buffer, position, end, count, delta_first, base_offset, base_timestamp)
+    return fault
+
+cdef inline bytearray _uncleared(Py_ssize_t size_bytes):
+    return PyByteArray_FromStringAndSize(NULL, size_bytes)
+
+cpdef bytearray fresh_bytes(Py_ssize_t size_bytes)
+
+cdef object _numbers(object allocate, Py_ssize_t count, Py_ssize_t size_bytes)

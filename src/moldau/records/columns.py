@@ -194,9 +194,27 @@ def _copy_slice(out: memoryview, position: int, buffer: Buffer, start: int, size
     out[position : position + size] = buffer[start : start + size]
 
 
-# Compiled, `_copy` is the block copy of columns.pxd: slices of typed memoryviews cost more than
-# the bytes of a record.
+def _add_locked(
+    columns: Columns,
+    buffer: Buffer,
+    span: tuple[int, int],
+    numbers: tuple[int, int],
+    bases: tuple[int, int],
+) -> int:
+    return columns._add(buffer, *span, *numbers, *bases)
+
+
+def fresh_bytes(size_bytes: int) -> bytearray:
+    """A bytearray that may hold anything."""
+    return _uncleared(size_bytes)  # type: ignore[name-defined,no-any-return]  # noqa: F821
+
+
+# Compiled, these three are functions of columns.pxd: a block copy, for slices of typed memoryviews
+# cost more than the bytes of a record; a call that lets other Python threads run meanwhile; and
+# memory as the allocator gives it.
 globals().setdefault("_copy", _copy_slice)
+globals().setdefault("_add_unlocked", _add_locked)
+globals().setdefault("_uncleared", bytearray)
 
 
 class Columns:
@@ -204,7 +222,7 @@ class Columns:
     64-bit numbers, 32-bit offsets into bytes, and bits that say what is not null."""
 
     def __init__(self, measure: Measure, allocate: Callable[[int], Any] = bytearray) -> None:
-        """`allocate` makes the room for keys and values, which may hold anything at first."""
+        """`allocate` makes the room for whatever grows with the records; it may hold anything."""
         _, rows, key_bytes, value_bytes, headers, header_key_bytes, header_value_bytes = measure
         self.capacity = rows
         self.rows = 0
@@ -212,30 +230,42 @@ class Columns:
         self.null_values = 0
         self.headers = 0
         self.null_header_values = 0
-        self.offsets = _numbers(rows, 8)
-        self.timestamps = _numbers(rows, 8)
-        self.key_ends = _numbers(rows + 1, 4)
+        self.offsets = _numbers(allocate, rows, 8)
+        self.timestamps = _numbers(allocate, rows, 8)
+        self.key_ends = _numbers(allocate, rows + 1, 4)
         self.keys = memoryview(allocate(key_bytes)).cast("B")
         self.keys_valid = memoryview(bytearray(rows // 8 + 1))
-        self.value_ends = _numbers(rows + 1, 4)
+        self.value_ends = _numbers(allocate, rows + 1, 4)
         self.values = memoryview(allocate(value_bytes)).cast("B")
         self.values_valid = memoryview(bytearray(rows // 8 + 1))
-        self.header_ends = _numbers(rows + 1, 4)
-        self.header_key_ends = _numbers(headers + 1, 4)
+        self.header_ends = _numbers(allocate, rows + 1, 4)
+        self.header_key_ends = _numbers(allocate, headers + 1, 4)
         self.header_keys = memoryview(bytearray(header_key_bytes))
-        self.header_value_ends = _numbers(headers + 1, 4)
+        self.header_value_ends = _numbers(allocate, headers + 1, 4)
         self.header_values = memoryview(bytearray(header_value_bytes))
         self.header_values_valid = memoryview(bytearray(headers // 8 + 1))
+        self.key_ends[0] = self.value_ends[0] = self.header_ends[0] = 0
+        self.header_key_ends[0] = self.header_value_ends[0] = 0
 
     def add(
         self, body: tuple[Buffer, int, int], count: int, delta_first: int, bases: tuple[int, int]
     ) -> None:
         """Append a body that was measured; `bases` are its base offset and base timestamp."""
         buffer, position, end = body
-        self._add(buffer, position, end, (count, delta_first, *bases))
+        if _add_unlocked(self, buffer, (position, end), (count, delta_first), bases):  # type: ignore[name-defined]  # noqa: F821
+            raise IndexError("the columns were made for other records")
 
-    def _add(self, buffer: Buffer, position: int, end: int, numbers: tuple[int, ...]) -> None:
-        count, delta_first, base_offset, base_timestamp = numbers
+    def _add(
+        self,
+        buffer: Buffer,
+        position: int,
+        end: int,
+        count: int,
+        delta_first: int,
+        base_offset: int,
+        base_timestamp: int,
+    ) -> int:
+        """0, or -1 if the records do not fit. Raises nothing: it runs without the lock."""
         row = self.rows
         key_end = self.key_ends[row]
         value_end = self.value_ends[row]
@@ -253,9 +283,9 @@ class Columns:
             position += max(key_size, 0)
             size, position = _sized(buffer, position, record_end)
             if position < 0 or row >= self.capacity:
-                raise IndexError("the columns were made for other records")
+                return -1
             if key_end + key_size > len(self.keys) or value_end + size > len(self.values):
-                raise IndexError("the columns were made for other records")
+                return -1
             if key_size >= 0:
                 _copy(self.keys, key_end, buffer, key_start, key_size)  # type: ignore[name-defined]  # noqa: F821
                 key_end += key_size
@@ -270,8 +300,8 @@ class Columns:
             else:
                 self.null_values += 1
             header_count, position = _varint(buffer, position, record_end, 28)
-            if header_count > 0:
-                self._add_headers(buffer, position, record_end, header_count)
+            if header_count > 0 and self._add_headers(buffer, position, record_end, header_count):
+                return -1
             position = record_end
             self.offsets[row] = base_offset + delta
             self.timestamps[row] = base_timestamp + timestamp
@@ -280,8 +310,9 @@ class Columns:
             self.value_ends[row] = value_end
             self.header_ends[row] = self.headers
             self.rows = row
+        return 0
 
-    def _add_headers(self, buffer: Buffer, position: int, end: int, count: int) -> None:
+    def _add_headers(self, buffer: Buffer, position: int, end: int, count: int) -> int:
         while count > 0:
             count -= 1
             header = self.headers
@@ -291,9 +322,9 @@ class Columns:
             key_start = position
             size, position = _sized(buffer, position + max(key_size, 0), end)
             if position < 0 or key_end + key_size > len(self.header_keys):
-                raise IndexError("the columns were made for other records")
+                return -1
             if value_end + size > len(self.header_values):
-                raise IndexError("the columns were made for other records")
+                return -1
             _copy(self.header_keys, key_end, buffer, key_start, key_size)  # type: ignore[name-defined]  # noqa: F821
             if size >= 0:
                 _copy(self.header_values, value_end, buffer, position, size)  # type: ignore[name-defined]  # noqa: F821
@@ -305,7 +336,9 @@ class Columns:
             self.headers = header + 1
             self.header_key_ends[header + 1] = key_end + key_size
             self.header_value_ends[header + 1] = value_end
+        return 0
 
 
-def _numbers(count: int, size_bytes: int) -> memoryview:
-    return memoryview(bytearray(count * size_bytes)).cast("q" if size_bytes == 8 else "i")
+def _numbers(allocate: Callable[[int], Any], count: int, size_bytes: int) -> memoryview:
+    room = memoryview(allocate(count * size_bytes)).cast("B")
+    return room.cast("q" if size_bytes == 8 else "i")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moldau.client.buffer_pool import STEP_BYTES
 from moldau.client.connection import Connection
 from moldau.client.errors import DisconnectError, KafkaTimeoutError, UnsupportedVersionError
 from moldau.client.opening import open_connection
@@ -250,7 +251,8 @@ def test_records_of_a_fetch_are_a_view_of_what_was_received() -> None:
             assert all(isinstance(view, memoryview) for view in views)
             # The whole frame lies in one buffer of its own: nothing was moved.
             assert isinstance(views[1].obj, bytearray)
-            assert 10**6 < len(views[1].obj) < 10**6 + 200
+            assert 10**6 < len(views[1].obj) < 10**6 + STEP_BYTES
+            assert all(view.obj is not views[1].obj for view in (views[0], *views[2:]))
             await connection.close()
 
     go(scenario())
