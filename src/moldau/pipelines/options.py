@@ -26,11 +26,12 @@ from moldau.pipelines.offsets import (
 T = TypeVar("T")
 
 SUBSCRIPTIONS = ("subscribe", "subscribePattern", "assign")
+STARTINGS = ("startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp")
 ENDINGS = ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp")
 OWN = ("commitGroup",)
 NAMES = (
     *SUBSCRIPTIONS,
-    *("startingOffsets", "startingOffsetsByTimestamp", "startingTimestamp"),
+    *STARTINGS,
     *ENDINGS,
     *("startingOffsetsByTimestampStrategy", "failOnDataLoss", "includeHeaders"),
     *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),

@@ -16,6 +16,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     Filter,
     InputPartition,
 )
@@ -46,7 +48,13 @@ from moldau.pipelines.offsets import (
     offsets_to,
     rows_between,
 )
-from moldau.pipelines.options import SourceError, SourceOptions, parse_options
+from moldau.pipelines.options import (
+    ENDINGS,
+    STARTINGS,
+    SourceError,
+    SourceOptions,
+    parse_options,
+)
 from moldau.pipelines.source_arrow import record_batches
 from moldau.pipelines.source_client import SourceClient
 from moldau.pipelines.source_fetch import RangeReader
@@ -91,6 +99,16 @@ class PlainMoldauSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StreamReader(_checked(parse_options(self.options, is_stream=True), schema), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from moldau.pipelines.sink_writer import writer
+
+        return writer(schema, dict(self.options), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from moldau.pipelines.sink_writer import stream_writer
+
+        return stream_writer(schema, dict(self.options), overwrite)
 
 
 class MoldauSource(PlainMoldauSource):
@@ -255,13 +273,8 @@ def read_part(
 
 def _without_edges(options: Any) -> dict[str, str]:
     """Options whose meaning depends on whether a batch or a stream is read are looked at later."""
-    late = ("starting", "ending")
-    strategy = "startingoffsetsbytimestampstrategy"
-    return {
-        name: value
-        for name, value in options.items()
-        if not name.lower().startswith(late) or name.lower() == strategy
-    }
+    late = {name.lower() for name in (*STARTINGS, *ENDINGS)}
+    return {name: value for name, value in options.items() if name.lower() not in late}
 
 
 def _checked(options: SourceOptions, schema: StructType) -> SourceOptions:

@@ -67,8 +67,6 @@ def _headers(pa: Any, lists: Any, kind: Any) -> Any:
     fields = list(kind.value_type)
     renamed = pa.StructArray.from_arrays([pairs.field(0), pairs.field(1)], fields=fields)
     lengths = compute.list_value_length(lists)
-    offsets = lists.offsets
-    if offsets.offset:
-        # A mask needs offsets that start where their memory does.
-        offsets = pa.concat_arrays([offsets])
-    return pa.ListArray.from_arrays(offsets, renamed, type=kind, mask=compute.equal(lengths, 0))
+    return pa.ListArray.from_arrays(
+        lists.offsets, renamed, type=kind, mask=compute.equal(lengths, 0)
+    )

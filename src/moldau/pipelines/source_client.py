@@ -25,7 +25,7 @@ from moldau.pipelines.options import SourceError, SourceOptions
 
 T = TypeVar("T")
 
-FIRST_ANSWER_MS_MAX = 8_000
+FIRST_ANSWER_MS_MAX = 5_000
 UNKNOWN_TOPIC_TRIES = 4
 """A topic just created may be unknown to a broker for a moment, one misspelt forever."""
 
