@@ -37,6 +37,7 @@ COMMANDS = {
     "leader-election": ("moldau.cli.leader_election", "let replicas lead again"),
     "broker-api-versions": ("moldau.cli.broker_api_versions", "show what brokers serve"),
     "cluster": ("moldau.cli.cluster", "show the cluster's id and brokers"),
+    "doctor": ("moldau.cli.doctor", "say what is wrong with a cluster, and what mends it"),
     "features": ("moldau.cli.features", "show which features are in force"),
     "run-class": ("moldau.cli.run_class", "run a tool or a demo by its class"),
     "completion": ("moldau.cli.completion", "let the shell complete commands and flags"),
