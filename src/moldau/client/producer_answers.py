@@ -113,7 +113,7 @@ class Answers:
             return
         code = error.code
         if code in (Error.MESSAGE_TOO_LARGE, Error.RECORD_LIST_TOO_LARGE):
-            if batch.record_count > 1:
+            if batch.record_count > 1 and batch.can_split:
                 self._split(batch)
                 return
         elif self._is_worth_a_retry(batch, error):

@@ -77,6 +77,8 @@ class ProducerBatch:
         "values",
         "waiters",
     )
+    can_split = True
+    """Whether its records can be put into smaller batches."""
 
     def __init__(self, topic: str, partition: int, limit_bytes: int, created_ms: int) -> None:
         self.topic = topic

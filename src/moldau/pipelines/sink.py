@@ -1,0 +1,161 @@
+"""Exactly once: every micro-batch is one Kafka transaction that the driver owns.
+
+    query = frame.writeStream.foreachBatch(ExactlyOnceSink(...)).start()
+
+Spark repeats a batch after a failure, under the same number and with the same input. The marker in
+the transaction tells whether a batch is in the topic already: then the plan is run for its state
+alone, and nothing is written. Tasks write, the driver commits; whatever goes wrong ends in a new
+epoch, never in half a batch.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from moldau.client.errors import KafkaError, error_class
+from moldau.client.producer_session import ProducerSession
+from moldau.model.errors import Error
+from moldau.pipelines.markers import Marker
+from moldau.pipelines.sink_options import SinkError
+from moldau.pipelines.sink_tasks import (
+    BODY_SCHEMA,
+    RESULT_SCHEMA,
+    WriterSettings,
+    make_bodies,
+    session_from,
+    write_bodies,
+)
+from moldau.pipelines.sink_transaction import PipelineTransactions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from moldau.pipelines.offsets import Offsets
+
+log = logging.getLogger("moldau.pipelines.sink")
+
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+ATTEMPTS_MAX = 3
+"""How often a batch is tried before the query fails; whoever starts it again goes on there."""
+FENCED = (Error.PRODUCER_FENCED, Error.INVALID_PRODUCER_EPOCH)
+
+
+class ExactlyOnceSink:
+    """What `foreachBatch` calls. `select` makes the columns to write of the query's frame, and
+    `read_offsets` says up to where a batch has read its topics."""
+
+    def __init__(
+        self,
+        transactions: PipelineTransactions,
+        work: WriterSettings,
+        *,
+        select: Callable[[DataFrame], DataFrame],
+        read_offsets: Callable[[SparkSession, int], Offsets],
+    ) -> None:
+        self.transactions = transactions
+        self._work = work
+        self._select = select
+        self._read_offsets = read_offsets
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        from pyspark.errors import PySparkException
+
+        spark = frame.sparkSession
+        query_id = spark.sparkContext.getLocalProperty(QUERY_ID_PROPERTY) or ""
+        fault: BaseException | None = None
+        for attempt in range(ATTEMPTS_MAX):
+            try:
+                if attempt or not self.transactions.is_open:
+                    self.transactions.reopen()
+                if self.transactions.has_done(query_id, batch_id):
+                    # State must advance all the same.
+                    frame.write.format("noop").mode("overwrite").save()
+                    return
+                self._write(frame, query_id, batch_id)
+                return
+            except (KafkaError, PySparkException, SinkError) as error:
+                fault = error
+                self._give_way(error)
+                log.warning("batch %d of %s failed: %s", batch_id, self.transactions.app, error)
+        raise SinkError(
+            f"Batch {batch_id} of pipeline {self.transactions.app} could not be written in "
+            f"{ATTEMPTS_MAX} attempts, and nothing of it is visible: {_sentence(fault)}"
+        )
+
+    def _give_way(self, error: BaseException) -> None:
+        """A driver that was fenced must not fence its successor in turn."""
+        fenced = tuple(error_class(code) for code in FENCED)
+        if isinstance(error, fenced):
+            self.transactions.close()
+            raise SinkError(
+                f"Another driver of pipeline {self.transactions.app} has taken over, so this one "
+                "stops: give each pipeline a name (app) of its own"
+            ) from None
+        self.transactions.abort()
+
+    def _write(self, frame: DataFrame, query_id: str, batch_id: int) -> None:
+        offsets = self._read_offsets(frame.sparkSession, batch_id)
+        session = self.transactions.begin()
+        sessions = self._write_rows(frame, session)
+        self.transactions.commit(Marker(query_id, batch_id, offsets), sessions)
+
+    def _write_rows(self, frame: DataFrame, session: ProducerSession) -> list[ProducerSession]:
+        work = self._work
+        made = self._select(frame).mapInArrow(make_bodies(work), BODY_SCHEMA)
+        # All bodies of a partition meet in one task, those of one task before in their order.
+        gathered = made.repartitionById(work.writers, "writer").sortWithinPartitions(
+            "task", "number"
+        )
+        results = gathered.mapInArrow(write_bodies(work, session), RESULT_SCHEMA).collect()
+        check_stages(frame.sparkSession, {row.stage for row in results})
+        return [session_from(row.session) for row in results]
+
+
+def check_stages(spark: SparkSession, stages: set[int]) -> None:
+    """A stage that Spark ran again has used sequences twice: its transaction must not commit."""
+    tracker = spark.sparkContext.statusTracker()
+    for stage in stages:
+        info = tracker.getStageInfo(stage)
+        if info is not None and info.currentAttemptId:
+            raise SinkError(f"Spark ran the writing stage {stage} more than once")
+
+
+def _sentence(fault: BaseException | None) -> str:
+    """The last line of what Python workers raise has the reason."""
+    lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
+    named = [line for line in lines if "SinkError:" in line]
+    return (named or lines or [""])[-1 if named else 0].split("SinkError:")[-1].strip()
+
+
+def offsets_of_batch(checkpoint: str) -> Callable[[Any, int], Offsets]:
+    """Reads what Spark notes in the checkpoint before it runs a batch: where its sources end.
+
+    Offsets of other kinds of sources are left out: only topics have a place in a group."""
+    from moldau.pipelines.offsets import parse_offsets
+
+    def read(spark: SparkSession, batch_id: int) -> Offsets:
+        found: Offsets = {}
+        for line in _lines(spark, f"{checkpoint}/offsets/{batch_id}")[2:]:
+            try:
+                found |= parse_offsets(line)
+            except ValueError:
+                continue
+        return found
+
+    return read
+
+
+def _lines(spark: SparkSession, path: str) -> list[str]:
+    """A small file on whatever file system the checkpoint is on."""
+    java: Any = spark.sparkContext._jvm
+    context: Any = spark.sparkContext._jsc
+    where = java.org.apache.hadoop.fs.Path(path)
+    files = where.getFileSystem(context.hadoopConfiguration())
+    stream = files.open(where)
+    try:
+        text: str = java.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+    finally:
+        stream.close()
+    return text.splitlines()

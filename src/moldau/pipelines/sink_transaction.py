@@ -1,0 +1,134 @@
+"""The transactions of one pipeline: fence, look, write, mark, commit. Plain client code, no Spark.
+
+    pipeline.open()                      # fence older drivers, then look what they have done
+    if not pipeline.has_done(query, n):
+        session = pipeline.begin()       # goes to whoever writes
+        pipeline.commit(Marker(...), [what they brought back])
+
+After anything that went wrong `reopen` fences again, which ends the open transaction and raises the
+epoch: a slow writer of the failed attempt can never write into the next one. Since every opening
+looks at the marker, a commit whose answer was lost is found to be done.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+
+from moldau.client.admin import Admin
+from moldau.client.errors import KafkaError
+from moldau.client.producer import Producer
+from moldau.client.producer_session import ProducerSession
+from moldau.client.records import OffsetAndMetadata
+from moldau.pipelines.markers import (
+    Marker,
+    common_settings,
+    ensure_topic,
+    find_last,
+    marker_topic,
+    note_of,
+)
+from moldau.pipelines.sink_options import SinkError
+
+log = logging.getLogger("moldau.pipelines.sink")
+
+TRANSACTION_TIMEOUT_MS = 600_000
+"""How long a batch may take; brokers allow 15 minutes unless told otherwise."""
+MARKER_SECONDS_MAX = 60.0
+
+
+class PipelineTransactions:
+    def __init__(
+        self,
+        app: str,
+        settings: Mapping[str, str],
+        *,
+        group: str | None = None,
+        timeout_ms: int = TRANSACTION_TIMEOUT_MS,
+    ) -> None:
+        self.app = app
+        self.group = group or app
+        self.last: Marker | None = None
+        """Of the last batch that is known to be committed."""
+        self._settings = dict(settings)
+        self._timeout_ms = timeout_ms
+        self._producer: Producer | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._producer is not None
+
+    def open(self) -> None:
+        """Fence, then look. The other way round, an older driver could commit in between."""
+        with Admin(common_settings(self._settings)) as admin:
+            ensure_topic(admin, self.app)
+        producer = Producer(
+            {
+                **self._settings,
+                "transactional.id": self.app,
+                "transaction.timeout.ms": str(self._timeout_ms),
+            }
+        )
+        self._producer = producer
+        producer.init_transactions()
+        self.last = find_last(self.app, self.group, self._settings)
+        log.info("pipeline opened app=%s last=%s", self.app, self.last and self.last.batch_id)
+
+    def reopen(self) -> None:
+        """After a failure: end what is open, under a new epoch, and look what was committed."""
+        self.close()
+        self.open()
+
+    def has_done(self, query_id: str, batch_id: int) -> bool:
+        last = self.last
+        return last is not None and last.query_id == query_id and batch_id <= last.batch_id
+
+    def begin(self) -> ProducerSession:
+        producer = self._opened()
+        producer.begin_transaction()
+        return producer.session()
+
+    def commit(self, marker: Marker, sessions: Iterable[ProducerSession]) -> None:
+        """Write the marker and the group's offsets, then end the transaction."""
+        producer = self._opened()
+        for session in sessions:
+            producer.adopt(session)
+        self.mark(producer, marker)
+        self.end(producer)
+        self.last = marker
+
+    def mark(self, producer: Producer, marker: Marker) -> None:
+        written = producer.send(
+            marker_topic(self.app), marker.encode(), key=self.app.encode(), partition=0
+        )
+        producer.flush(MARKER_SECONDS_MAX)
+        note = note_of(written.get(MARKER_SECONDS_MAX).offset)
+        offsets = {
+            tp: OffsetAndMetadata(offset, metadata=note) for tp, offset in marker.offsets.items()
+        }
+        if offsets:
+            producer.send_offsets_to_transaction(offsets, self.group)
+
+    def end(self, producer: Producer) -> None:
+        producer.commit_transaction()
+
+    def close(self) -> None:
+        """Let go without a word to the coordinator: who opens next ends what is open."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.close(0)
+
+    def abort(self) -> None:
+        """As good as can be: what cannot be aborted now is ended by who opens next."""
+        producer = self._producer
+        if producer is None:
+            return
+        try:
+            producer.abort_transaction()
+        except KafkaError as fault:
+            log.info("the transaction of %s was not aborted: %s", self.app, fault)
+
+    def _opened(self) -> Producer:
+        if self._producer is None:
+            raise SinkError(f"The pipeline {self.app} is not open")
+        return self._producer
