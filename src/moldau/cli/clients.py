@@ -37,9 +37,8 @@ ZOOKEEPER = Flag(
 
 def bootstrap_of(given: Given, out: Output, missing: str = "") -> str:
     """The brokers to ask; `missing` is what Kafka's tool says when nobody is named."""
-    for key in ("bootstrap-server", "broker-list"):
-        if _takes(given, key) and given.has(key):
-            return given.text(key)
+    if given.has("bootstrap-server"):
+        return given.text("bootstrap-server")
     if _takes(given, "zookeeper") and given.has("zookeeper"):
         return from_zookeeper(given.text("zookeeper"), out)
     named = os.environ.get(BOOTSTRAP_VARIABLE)

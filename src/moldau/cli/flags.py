@@ -193,6 +193,8 @@ def _value(flag: Flag, name: str, text: str | None, rest: list[str], named: dict
         follows = bool(rest) and not _looks_like_a_flag(rest[0], named)
         if follows:
             text = rest.pop(0)
+            while flag.takes == "LIST" and text.endswith(",") and rest and rest[0][:1] != "-":
+                text += rest.pop(0)  # written with blanks: 1, 2, 3
         elif flag.bare is not NEEDS_VALUE:
             return flag.bare
         else:

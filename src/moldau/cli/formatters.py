@@ -24,6 +24,7 @@ from moldau.cli.coordinator_records import (
     read_record,
 )
 from moldau.cli.faults import CommandFault
+from moldau.cli.group_texts import group_text
 from moldau.cli.transaction_texts import transaction_text
 from moldau.wire.primitives import DecodeError
 
@@ -176,19 +177,7 @@ def old_text(read: CoordinatorRecord) -> str:
         return f"[{key.group},{key.topic},{key.partition}]::{text}\n"
     if hasattr(key, "transactional_id"):
         return f"{key.transactional_id}::{transaction_text(key.transactional_id, value)}\n"
-    text = "NULL"
-    if value is not None:
-        members = ", ".join(member.member_id for member in value.members)
-        text = (
-            f"GroupMetadata(groupId={key.group}, generation={value.generation},"
-            f" protocolType={some(value.protocol_type)}, protocolName={some(value.protocol)},"
-            f" leader={some(value.leader)}, members=[{members}])"
-        )
-    return f"{key.group}::{text}\n"
-
-
-def some(text: str | None) -> str:
-    return f"Some({text})" if text else "None"
+    return f"{key.group}::{group_text(key.group, value)}\n"
 
 
 def formatter_of(name: str, properties: Mapping[str, str]) -> Formatter:

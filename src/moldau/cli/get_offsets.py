@@ -129,8 +129,7 @@ TOOL = Tool(
     name="get-offsets",
     does="Shows offsets of partitions: the end, the start, or the first record of a time.",
     flags=(
-        BOOTSTRAP,
-        Flag("--broker-list", "Old name of --bootstrap-server.", takes="HOST:PORT", hidden=True),
+        BOOTSTRAP._replace(names="--bootstrap-server --broker-list"),
         Flag("--topic", "A topic or a pattern; without it all.", takes="NAME"),
         Flag("--partitions", "Only these, as 0,1,2.", takes="LIST"),
         Flag(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moldau.cli.clients import java_name, open_admin
 from moldau.cli.faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given
+from moldau.cli.hash_order import hash_order
 from moldau.cli.output import Output
 from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
+from moldau.model.names import TopicPartition
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -70,12 +72,18 @@ def directory(described: Any, topics: set[str]) -> dict[str, Any]:
                 "offsetLag": replica.offset_lag,
                 "isFuture": replica.is_future,
             }
-            for partition, replica in sorted(described.replicas.items())
-            if not topics or partition.topic in topics
+            for partition, replica in chosen(described.replicas, topics).items()
         ],
         "error": None if described.error is None else java_name(described.error),
         "logDir": described.path,
     }
+
+
+def chosen(replicas: Mapping[TopicPartition, Any], topics: set[str]) -> dict[TopicPartition, Any]:
+    """Kafka's tool puts all in a map and what it shows in another."""
+    ordered = hash_order(replicas)
+    shown = hash_order(each for each in ordered if not topics or each.topic in topics)
+    return {partition: replicas[partition] for partition in shown}
 
 
 TOOL = Tool(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.flags import Given
+from moldau.cli.hash_order import hash_order
 from moldau.cli.output import BOLD, Output
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ class Described:
         given: Given,
     ) -> None:
         self.topic = topic
-        self.entries = [entry for entry in entries if not entry.is_default]
+        named = {entry.name: entry for entry in entries}
+        ordered = (named[name] for name in hash_order(named))
+        self.entries = [entry for entry in ordered if not entry.is_default]
         self.min_isr = next((int(e.value or 1) for e in entries if e.name == MIN_ISR), 1)
         self.moving = moving
         self.alive = alive

@@ -29,7 +29,7 @@ def transaction_text(transactional_id: str, value: Any) -> str:
     return (
         f"TransactionMetadata(transactionalId={transactional_id}, producerId={value.producer_id},"
         f" producerEpoch={value.producer_epoch}, txnTimeoutMs={value.transaction_timeout_ms},"
-        f" state={state}, pendingState=None, topicPartitions=Set({partitions}),"
+        f" state={state}, pendingState=None, topicPartitions=HashSet({partitions}),"
         f" txnStartTimestamp={value.transaction_start_timestamp_ms},"
         f" txnLastUpdateTimestamp={value.transaction_last_update_timestamp_ms})"
     )

@@ -13,10 +13,19 @@ from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
 from moldau.cli.tool import INTERRUPTED, TERMINATED, Terminated, Tool, run_tool
 
+WITHOUT_FLAGS = (
+    # They hand their words on to a program, or take plain words.
+    "server-start",
+    "server-stop",
+    "zookeeper-server-start",
+    "zookeeper-server-stop",
+    "run-class",
+    "completion",
+)
 TOOLS = [
     import_module(module).TOOL
     for name, (module, _) in COMMANDS.items()
-    if name not in ("server-start", "server-stop", "run-class", "completion")
+    if name not in WITHOUT_FLAGS
 ]
 
 
