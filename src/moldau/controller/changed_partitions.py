@@ -11,11 +11,13 @@ from dataclasses import replace
 from moldau.controller.facts import PartitionsChanged
 from moldau.controller.state import ControllerState
 from moldau.model.cluster import PartitionImage, TopicImage
+from moldau.model.names import BrokerId
 
 
 class ChangedPartitions:
     def __init__(self, state: ControllerState) -> None:
         self._state = state
+        self._bumps_leader_epoch = state.has_many_brokers
         self._changed: dict[str, dict[int, PartitionImage]] = {}
 
     def topic(self, name: str) -> TopicImage | None:
@@ -29,10 +31,22 @@ class ChangedPartitions:
     def put(self, topic: TopicImage, number: int, after: PartitionImage) -> None:
         if after == self.partition(topic, number):
             return
+        before = topic.partitions[number]
+        leader_epoch = after.leader_epoch
+        if self._bumps_leader_epoch:
+            # Brokers take over only what comes with a higher epoch than they know.
+            leader_epoch = before.leader_epoch + 1
         # The epoch is the version of the partition's node, which is written once per command.
-        epoch = topic.partitions[number].partition_epoch + 1
-        changed = self._changed.setdefault(topic.name, {})
-        changed[number] = replace(after, partition_epoch=epoch)
+        self._changed.setdefault(topic.name, {})[number] = replace(
+            after, leader_epoch=leader_epoch, partition_epoch=before.partition_epoch + 1
+        )
+
+    def put_isr(self, topic: TopicImage, number: int, isr: tuple[BrokerId, ...]) -> PartitionImage:
+        """The leader itself has changed who is in sync: its epoch goes on."""
+        before = topic.partitions[number]
+        after = replace(before, isr=isr, partition_epoch=before.partition_epoch + 1)
+        self._changed.setdefault(topic.name, {})[number] = after
+        return after
 
     def facts(self) -> tuple[PartitionsChanged, ...]:
         return tuple(self._fact(name, changed) for name, changed in self._changed.items())

@@ -50,6 +50,10 @@ class TopicDeleted(NamedTuple):
     name: str
     id: TopicId
     partition_count: int
+    was_queued: bool = False
+    """A node under /admin/delete_topics asked for it, and goes with the topic."""
+    without_state: frozenset[int] = frozenset()
+    """Partitions for which no controller has ever chosen a leader."""
 
 
 class ConfigKind(Enum):

@@ -14,10 +14,14 @@ from moldau.metadata.store import MetadataStore, Node
 from moldau.model.cluster import NO_LEADER, BrokerNode, ClusterImage, PartitionImage, TopicImage
 from moldau.model.names import BrokerId
 
+NO_STATE = -1
+"""Stands for the version of a partition's state where there is none yet."""
+
 
 class LoadedCluster(NamedTuple):
     image: ClusterImage
     producer_id_next: int
+    broker_epochs: Mapping[BrokerId, int] = {}
 
 
 async def load(store: MetadataStore, cluster_id: str, controller_id: BrokerId) -> LoadedCluster:
@@ -97,7 +101,7 @@ class _Partitions:
     ) -> PartitionImage:
         if state is None:
             # Assigned, but no controller has chosen its leader yet.
-            return PartitionImage(NO_LEADER, 0, replicas, ())
+            return PartitionImage(NO_LEADER, -1, replicas, (), NO_STATE)
         key = (replicas, adding, removing, state.data, state.version)
         made = self._made.get(key)
         if made is None:

@@ -195,12 +195,16 @@ class ControllerMachine:
         rows: list[ApiError | None] = []
         for move in command.moves:
             try:
+                self._check_movable(move)
                 may_change = command.allow_replication_factor_change
                 reassign(self.state, partitions, move, may_change)
                 rows.append(None)
             except ApiError as refusal:
                 rows.append(refusal)
         return Decision(partitions.facts(), replies=(Reply(token, rows),))
+
+    def _check_movable(self, move: Move) -> None:
+        """Raises the refusal of a partition that nobody may move now."""
 
     def _elect(self, command: ElectLeaders, token: Token) -> Decision:
         from moldau.controller.changed_partitions import ChangedPartitions
@@ -210,7 +214,7 @@ class ControllerMachine:
         rows: list[ApiError | None] = []
         for asked in command.partitions:
             try:
-                elect(partitions, asked, command.election, self.state.cluster.brokers)
+                elect(partitions, asked, command.election, self.state.brokers_online)
                 rows.append(None)
             except ApiError as refusal:
                 rows.append(refusal)

@@ -13,6 +13,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from moldau.controller.cluster_facts import (
+    AdminNodeRemoved,
+    DeletionsDropped,
+    DeletionsQueued,
+)
 from moldau.controller.facts import (
     ConfigKind,
     ConfigsChanged,
@@ -43,6 +48,8 @@ from moldau.model.names import BrokerId, TopicId
 log = logging.getLogger("kafka.controller.KafkaController")
 
 WRITES_IN_FLIGHT_MAX = 1000
+OP_BYTES = 60
+"""What an operation takes in a request beside its path and data, access list included."""
 
 
 _Writing = asyncio.Task[list[str | int | None]]
@@ -58,12 +65,18 @@ class Term(NamedTuple):
 
 
 class MetadataJournal:
-    def __init__(self, store: MetadataStore, term: Term) -> None:
+    def __init__(
+        self, store: MetadataStore, term: Term, *, write_bytes_max: int | None = None
+    ) -> None:
+        """With a limit, larger changes go in several writes. Each is complete in itself: a next
+        controller that finds only the first of them goes on from there."""
         self._store = store
         self._term = term
         self._listener: JournalListener | None = None
         self._position = 0
         self._in_flight: deque[tuple[int, _Writing, Sequence[object]]] = deque()
+        """Facts stand beside the last of their writes, nothing beside those before it."""
+        self._write_bytes_max = write_bytes_max
         self._is_broken = False
 
     def listen(self, listener: JournalListener) -> None:
@@ -80,10 +93,13 @@ class MetadataJournal:
         ops: list[Op] = [Check(paths.CONTROLLER_EPOCH, self._term.epoch_version)]
         for fact in facts:
             ops += self._ops(fact)
-        self._position += 1
-        write = asyncio.get_running_loop().create_task(self._store.multi(ops))
-        self._in_flight.append((self._position, write, facts))
-        write.add_done_callback(self._finished)
+        parts = [ops] if self._write_bytes_max is None else _split(ops, self._write_bytes_max)
+        for part in parts:
+            self._position += 1
+            write = asyncio.get_running_loop().create_task(self._store.multi(part))
+            said = facts if part is parts[-1] else ()
+            self._in_flight.append((self._position, write, said))
+            write.add_done_callback(self._finished)
         return self._position
 
     def _finished(self, write: _Writing) -> None:
@@ -128,6 +144,12 @@ class MetadataJournal:
             case ProducerIdsAllocated(broker, ids):
                 block = paths.ProducerIdBlock(broker, ids.start, ids.stop - 1)
                 yield Write(paths.PRODUCER_ID_BLOCK, paths.encode_producer_id_block(block))
+            case DeletionsQueued(topics):
+                yield from (Create(paths.delete_topic_path(name)) for name in topics)
+            case DeletionsDropped(topics):
+                yield from (Delete(paths.delete_topic_path(name)) for name in topics)
+            case AdminNodeRemoved(path):
+                yield Delete(path)
             case _:
                 raise AssertionError(f"{fact!r} is not for the journal")
 
@@ -152,8 +174,10 @@ class MetadataJournal:
         if fact.is_reassigned:
             yield Write(paths.topic_path(fact.topic), _topic_data(fact.id, fact.all_partitions))
         for number in fact.changed:
-            data = self._state_data(fact.all_partitions[number])
-            yield Write(paths.partition_state_path(fact.topic, number), data)
+            partition = fact.all_partitions[number]
+            path, data = paths.partition_state_path(fact.topic, number), self._state_data(partition)
+            version = partition.partition_epoch - 1
+            yield Create(path, data) if version < 0 else Write(path, data, version)
 
     def _state_data(self, partition: PartitionImage) -> bytes:
         return paths.encode_partition_state(
@@ -217,11 +241,28 @@ def _configs_changed(fact: ConfigsChanged) -> Iterator[Op]:
 
 def _topic_deleted(fact: TopicDeleted) -> Iterator[Op]:
     for number in range(fact.partition_count):
-        yield Delete(paths.partition_state_path(fact.name, number))
+        if number not in fact.without_state:
+            yield Delete(paths.partition_state_path(fact.name, number))
         yield Delete(paths.partition_path(fact.name, number))
     yield Delete(paths.partitions_path(fact.name))
     yield Delete(paths.topic_path(fact.name))
     yield Delete(paths.topic_config_path(fact.name))
+    if fact.was_queued:
+        yield Delete(paths.delete_topic_path(fact.name))
+
+
+def _split(ops: list[Op], bytes_max: int) -> list[list[Op]]:
+    """The first op is the check that every part begins with."""
+    parts: list[list[Op]] = [[ops[0]]]
+    size = 0
+    for op in ops[1:]:
+        op_size = OP_BYTES + len(op.path) + len(getattr(op, "data", b""))
+        if size + op_size > bytes_max and len(parts[-1]) > 1:
+            parts.append([ops[0]])
+            size = 0
+        parts[-1].append(op)
+        size += op_size
+    return parts
 
 
 def _fault_of(write: _Writing) -> JournalFault | None:

@@ -6,7 +6,7 @@ makes the next immutable image through one, so the two cannot disagree on what a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from moldau.controller.facts import (
     BrokerRegistered,
@@ -121,6 +121,7 @@ class ControllerState:
     """The draft, and what only the controller needs to know."""
 
     __slots__ = ("cluster", "collisions", "producer_id_next")
+    has_many_brokers = False
 
     def __init__(self, image: ClusterImage, producer_id_next: int = 0) -> None:
         self.cluster = Draft(image)
@@ -140,6 +141,11 @@ class ControllerState:
             case ProducerIdsAllocated(_, ids):
                 assert ids.start >= self.producer_id_next, f"{ids} was allocated before"
                 self.producer_id_next = ids.stop
+
+    @property
+    def brokers_online(self) -> Collection[BrokerId]:
+        """Those that may lead."""
+        return self.cluster.brokers
 
     def colliding_with(self, name: str) -> set[str]:
         return self.collisions.get(name_in_metrics(name), set()) - {name}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from moldau.config.definition import ConfigError
 from moldau.config.topic import TopicConfig, validate_topic_overrides
 from moldau.controller.facts import PartitionsAdded, TopicCreated, TopicDeleted
-from moldau.controller.placement import Replicas, Start, place, start_for_growth
+from moldau.controller.placement import Replicas, Start, place, place_by_rack, start_for_growth
 from moldau.controller.state import ControllerState
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
@@ -86,7 +86,7 @@ def grow(state: ControllerState, wanted: NewPartitions) -> PartitionsAdded:
     if wanted.assignments is None:
         brokers = _brokers_for(state, replication_factor)
         start = start_for_growth(brokers, topic.partitions[0].replicas[0])
-        rows = place(brokers, more, replication_factor, start, first_partition=count)
+        rows = _placed(state, brokers, more, replication_factor, start, count)
     else:
         rows = _manual_growth(state, wanted.assignments, more, replication_factor)
     partitions = topic.partitions + _new_partitions(rows)
@@ -162,7 +162,27 @@ def _placed_rows(
     count = defaults.num_partitions if wanted_count == DEFAULT else wanted_count
     if count >= PARTITIONS_PER_REQUEST_MAX:
         raise too_many_partitions()
-    return place(_brokers_for(state, factor), count, factor, start)
+    return _placed(state, _brokers_for(state, factor), count, factor, start)
+
+
+def _placed(
+    state: ControllerState,
+    brokers: list[BrokerId],
+    count: int,
+    replication_factor: int,
+    start: Start,
+    first_partition: int = 0,
+) -> list[Replicas]:
+    """Over racks if the brokers name theirs: all of them, or nobody could say what is spread."""
+    racks = {b: rack for b in brokers if (rack := state.cluster.brokers[b].rack) is not None}
+    if not racks:
+        return place(brokers, count, replication_factor, start, first_partition)
+    if len(racks) < len(brokers):
+        raise ApiError(
+            Error.UNKNOWN_SERVER_ERROR,
+            "Not all brokers have rack information for replica rack aware assignment.",
+        )
+    return place_by_rack(racks, count, replication_factor, start, first_partition)
 
 
 def _brokers_for(state: ControllerState, replication_factor: int) -> list[BrokerId]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from moldau.controller.placement import Start, place, start_for_growth
+from moldau.controller.placement import Start, place, place_by_rack, start_for_growth
 
 
 def test_the_example_of_kafkas_documentation() -> None:
@@ -50,3 +50,29 @@ def test_growth_goes_on_where_the_topic_left_off() -> None:
 def test_growth_after_the_first_leader_is_gone_starts_at_the_next_broker() -> None:
     assert start_for_growth([1, 4, 6], 3) == Start(1, 1)
     assert start_for_growth([1, 4, 6], 9) == Start(0, 0)
+
+
+def test_racks_take_turns_as_in_kafka() -> None:
+    racks = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
+    assert place_by_rack(racks, 12, 3, Start()) == [
+        (0, 3, 1),
+        (3, 1, 5),
+        (1, 5, 4),
+        (5, 4, 2),
+        (4, 2, 0),
+        (2, 0, 3),
+        (0, 4, 2),
+        (3, 2, 0),
+        (1, 0, 3),
+        (5, 3, 1),
+        (4, 1, 5),
+        (2, 5, 4),
+    ]
+
+
+def test_a_rack_gets_a_second_replica_only_when_all_racks_have_one() -> None:
+    racks = {0: "a", 1: "a", 2: "a", 3: "b"}
+    for row in place_by_rack(racks, 20, 2, Start(2, 3)):
+        assert {racks[broker] for broker in row} == {"a", "b"}
+    for row in place_by_rack(racks, 20, 4, Start(1, 1)):
+        assert sorted(row) == [0, 1, 2, 3]
