@@ -125,7 +125,7 @@ class ProduceLane:
             # Removed or moved, perhaps made anew under the same name: look it up again next time.
             del self._entries[key]
             return None
-        if acks == ACKS_ALL and len(partition.isr) > 1:
+        if acks == ACKS_ALL and partition.is_replicated:
             return None
         is_transactional = frame[end + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
         if (is_transactional or named) and not (

@@ -6,7 +6,7 @@ is replaced whole when a dynamic setting changes, so read it at the time of use 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -53,7 +53,10 @@ class ClusterMember(Protocol):
 
     def publish(self, image: ClusterImage) -> None:
         """From now on this is what the broker knows: replicas, coordinators and settings follow.
-        Called after every change of the view."""
+        Called after every change of the view or of this broker's roles."""
+
+    async def learn_topics(self, names: Collection[str]) -> None:
+        """Read the settings of topics that get their first replica here."""
 
 
 @dataclass(slots=True)

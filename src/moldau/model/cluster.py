@@ -39,6 +39,8 @@ class PartitionImage:
     """Replicas that a reassignment brings; `replicas` has them too."""
     removing: tuple[BrokerId, ...] = ()
     """Replicas that go when all the new ones are in sync; until then `replicas` has them."""
+    offline: tuple[BrokerId, ...] = ()
+    """Replicas whose broker is gone or whose disk is broken, as far as the controller says so."""
 
 
 @dataclass(frozen=True, slots=True)

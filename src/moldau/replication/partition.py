@@ -6,21 +6,38 @@ watermark never goes back while this broker leads, and never passes what an in-s
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from moldau.model.cluster import NO_LEADER, PartitionImage
 from moldau.model.errors import ApiError, Error
-from moldau.model.names import BrokerId, Millis, Offset, TopicPartition
+from moldau.model.names import BrokerId, Millis, Offset, TopicId, TopicPartition
 from moldau.records.batch import NO_LEADER_EPOCH
+from moldau.replication.isr import (
+    NOBODY,
+    AfterRefusal,
+    Committed,
+    IsrAnswer,
+    IsrProposal,
+    IsrState,
+    Pending,
+    after_refusal,
+    isr_text,
+)
+
+NEVER: Millis = -(1 << 62)
+LAG_MAX_MS: Millis = 30_000
 
 
 class Follower:
     """What the leader knows of another replica: how far it has got, and when it last had all."""
 
-    __slots__ = ("caught_up_ms", "fetched_ms", "leader_end_at_fetch", "offset_end")
+    __slots__ = ("caught_up_ms", "fetched_ms", "leader_end_at_fetch", "log_start", "offset_end")
 
-    def __init__(self, now: Millis) -> None:
+    def __init__(self, caught_up_ms: Millis) -> None:
         self.offset_end: Offset = -1
-        self.caught_up_ms = now
-        self.fetched_ms = now
+        self.log_start: Offset = -1
+        self.caught_up_ms = caught_up_ms
+        self.fetched_ms = NEVER
         self.leader_end_at_fetch: Offset = 0
 
     def fetched(self, offset_end: Offset, leader_end: Offset, now: Millis) -> None:
@@ -34,15 +51,23 @@ class Follower:
         self.fetched_ms = now
         self.leader_end_at_fetch = leader_end
 
+    def keeps_up(self, leader_end: Offset, now: Millis, lag_max_ms: Millis) -> bool:
+        return self.offset_end == leader_end or now - self.caught_up_ms <= lag_max_ms
+
 
 class Partition:
     __slots__ = (
+        "_awaited",
         "_followers",
         "_min_insync_replicas",
+        "_state",
+        "epoch_start",
         "has_enough_in_sync",
         "high_watermark",
         "is_leader",
+        "is_replicated",
         "isr",
+        "lag_max_ms",
         "leader",
         "leader_epoch",
         "node_id",
@@ -60,50 +85,80 @@ class Partition:
         offset_end: Offset = 0,
         high_watermark: Offset = 0,
         min_insync_replicas: int = 1,
+        lag_max_ms: Millis = LAG_MAX_MS,
     ) -> None:
         self.topic_partition = topic_partition
         self.node_id = node_id
         self.offset_end = offset_end
         self.high_watermark = min(high_watermark, offset_end)
+        self.lag_max_ms = lag_max_ms
         self._min_insync_replicas = min_insync_replicas
         self.has_enough_in_sync = False
         self.is_leader = False
+        self.is_replicated = False
+        """Whether a write has others to wait for."""
         self.leader: BrokerId = NO_LEADER
         self.leader_epoch = NO_LEADER_EPOCH
+        self.epoch_start: Offset = 0
+        """Where the log ended when this broker began to lead."""
         self.partition_epoch = -1
         self.replicas: tuple[BrokerId, ...] = ()
-        self.isr: frozenset[BrokerId] = frozenset()
+        self.isr: frozenset[BrokerId] = NOBODY
+        """As the controller said last; `_state` knows of changes under way."""
+        self._state: IsrState = Committed()
         self._followers: dict[BrokerId, Follower] = {}
+        self._awaited: list[Follower] = []
+        """Those that the high watermark waits for."""
 
     def change(self, image: PartitionImage, now: Millis) -> bool:
         """Take the role that the controller gave; True if a new leader epoch begins with it."""
         is_new_epoch = image.leader_epoch > self.leader_epoch
         if image.leader_epoch < self.leader_epoch:
             return False
+        if not is_new_epoch and image.partition_epoch < self.partition_epoch:
+            # The answer to a proposal was quicker than this.
+            return False
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
         self.partition_epoch = image.partition_epoch
         self.replicas = image.replicas
-        self.isr = frozenset(image.isr)
-        self.has_enough_in_sync = len(self.isr) >= self.insync_replicas_needed
         self.is_leader = image.leader == self.node_id
         if not self.is_leader:
-            self._followers = {}
+            self._followers, self._awaited, self.is_replicated = {}, [], False
+            self._commit_isr(frozenset(image.isr))
             return is_new_epoch
-        known = {} if is_new_epoch else self._followers
-        self._followers = {
-            broker: known.get(broker) or Follower(now)
-            for broker in image.replicas
-            if broker != self.node_id
-        }
+        if is_new_epoch:
+            self.epoch_start = self.offset_end
+        self._know_followers(image, now, is_new_epoch)
+        self._commit_isr(frozenset(image.isr))
+        self._await(now)
         self._advance()
         return is_new_epoch
+
+    def _know_followers(self, image: PartitionImage, now: Millis, is_new_epoch: bool) -> None:
+        known = {} if is_new_epoch else self._followers
+        followers = {}
+        for broker in image.replicas:
+            if broker == self.node_id:
+                continue
+            follower = known.get(broker)
+            if follower is None:
+                # One that is not in sync must not hold back the high watermark before it fetches.
+                follower = Follower(now if broker in image.isr else NEVER)
+            followers[broker] = follower
+        self._followers = followers
+        self.is_replicated = bool(followers)
+
+    def _commit_isr(self, isr: frozenset[BrokerId]) -> None:
+        self._state = Committed(isr)
+        self.isr = isr
+        self.has_enough_in_sync = len(isr) >= self.insync_replicas_needed
 
     def leave(self) -> None:
         """The replica is removed from this broker: whoever still waits for it must give up."""
         self.is_leader = False
         self.leader = NO_LEADER
-        self._followers = {}
+        self._followers, self._awaited = {}, []
 
     # What may be asked of this replica
 
@@ -153,8 +208,9 @@ class Partition:
         if not self.has_enough_in_sync:
             raise ApiError(
                 Error.NOT_ENOUGH_REPLICAS,
-                f"{self.topic_partition} has {len(self.isr)} replicas in sync and needs "
-                f"{self.insync_replicas_needed}",
+                f"The size of the current ISR Set({isr_text(sorted(self.isr))}) is insufficient to "
+                f"satisfy the min.isr requirement of {self.insync_replicas_needed} for partition "
+                f"{self.topic_partition}",
             )
 
     # What is committed
@@ -162,7 +218,7 @@ class Partition:
     def appended(self, offset_end: Offset) -> bool:
         """The log has grown to here; True if the high watermark moved with it."""
         self.offset_end = offset_end
-        if not self._followers:
+        if not self.is_replicated:
             self.high_watermark = offset_end
             return True
         return self._advance()
@@ -171,9 +227,26 @@ class Partition:
         self.offset_end = offset_end
         self.high_watermark = min(self.high_watermark, offset_end)
 
-    def follower_fetched(self, follower: BrokerId, offset_end: Offset, now: Millis) -> Offset:
+    def followed(self, offset_end: Offset, leader_high_watermark: Offset) -> bool:
+        """This follower has so much now, and knows what its leader has committed; True if the
+        high watermark moved."""
+        self.offset_end = offset_end
+        committed = min(leader_high_watermark, offset_end)
+        if committed <= self.high_watermark:
+            # What was committed once stays so, even if a new leader has yet to find out.
+            return False
+        self.high_watermark = committed
+        return True
+
+    def follower_fetched(
+        self, follower: BrokerId, offset_end: Offset, now: Millis, log_start: Offset = -1
+    ) -> Offset:
         """A follower has everything before `offset_end`; returns the high watermark after it."""
-        self._followers[follower].fetched(offset_end, self.offset_end, now)
+        known = self._followers[follower]
+        known.fetched(offset_end, self.offset_end, now)
+        known.log_start = log_start
+        if known not in self._awaited and known.keeps_up(self.offset_end, now, self.lag_max_ms):
+            self._awaited.append(known)
         self._advance()
         return self.high_watermark
 
@@ -181,15 +254,25 @@ class Partition:
         """-1 until it has fetched in this leader epoch."""
         return self._followers[follower].offset_end
 
-    def lagging(self, now: Millis, lag_max_ms: Millis) -> frozenset[BrokerId]:
-        """In-sync followers that have not had everything for so long: they leave the ISR."""
-        return frozenset(
-            broker
+    def followers(self) -> dict[BrokerId, Follower]:
+        return self._followers
+
+    def low_watermark(self, log_start: Offset) -> Offset:
+        """Every follower that fetches has deleted everything before this."""
+        starts = [each.log_start for each in self._followers.values() if each.fetched_ms != NEVER]
+        return min([log_start, *starts])
+
+    def _await(self, now: Millis) -> None:
+        maximal = self._state.maximal
+        self._awaited = [
+            follower
             for broker, follower in self._followers.items()
-            if broker in self.isr
-            and follower.offset_end < self.offset_end
-            and now - follower.caught_up_ms > lag_max_ms
-        )
+            if broker in maximal
+            or (
+                follower.offset_end >= 0
+                and follower.keeps_up(self.offset_end, now, self.lag_max_ms)
+            )
+        ]
 
     def _advance(self) -> bool:
         # With too few replicas in sync the watermark stands still, so that nothing counts as
@@ -197,10 +280,96 @@ class Partition:
         if not self.has_enough_in_sync:
             return False
         committed = self.offset_end
-        for broker, follower in self._followers.items():
-            if broker in self.isr and follower.offset_end < committed:
+        for follower in self._awaited:
+            if follower.offset_end < committed:
                 committed = follower.offset_end
         if committed <= self.high_watermark:
             return False
         self.high_watermark = committed
         return True
+
+    # Who is in sync
+
+    @property
+    def isr_state(self) -> IsrState:
+        return self._state
+
+    @property
+    def is_isr_pending(self) -> bool:
+        return not isinstance(self._state, Committed)
+
+    @property
+    def has_enough_to_commit(self) -> bool:
+        return len(self._state.maximal) >= self.insync_replicas_needed
+
+    def lagging(self, now: Millis, lag_max_ms: Millis) -> frozenset[BrokerId]:
+        """In-sync followers that have not had everything for so long: they leave the ISR."""
+        return frozenset(
+            broker
+            for broker, follower in self._followers.items()
+            if broker in self.isr and not follower.keeps_up(self.offset_end, now, lag_max_ms)
+        )
+
+    def may_join(self, follower: BrokerId) -> bool:
+        """Whether it has all that is committed. What earlier leaders committed may be above our
+        high watermark yet, but not above where we began."""
+        if follower in self.isr or not isinstance(self._state, Committed):
+            return False
+        offset_end = self._followers[follower].offset_end
+        return offset_end >= self.high_watermark and offset_end >= self.epoch_start
+
+    def propose_join(self, follower: BrokerId, topic_id: TopicId, now: Millis) -> IsrProposal:
+        assert isinstance(self._state, Committed), f"{self._state} is under way"
+        state = self._state = self._state.expand(follower)
+        self._await(now)
+        return self._proposal(state, topic_id)
+
+    def propose_shrink(self, lagging: frozenset[BrokerId], topic_id: TopicId) -> IsrProposal:
+        assert isinstance(self._state, Committed), f"{self._state} is under way"
+        state = self._state = self._state.shrink(lagging)
+        return self._proposal(state, topic_id)
+
+    def _proposal(self, state: Pending, topic_id: TopicId) -> IsrProposal:
+        return IsrProposal(
+            self.topic_partition,
+            topic_id,
+            self.leader_epoch,
+            self.partition_epoch,
+            tuple(broker for broker in self.replicas if broker in state.proposed),
+            state,
+        )
+
+    def answered(
+        self, proposal: IsrProposal, answer: IsrAnswer, now: Millis
+    ) -> AfterRefusal | None:
+        """What the controller said of a proposal; None if that settles it. `high_watermark` may
+        have moved afterwards."""
+        if self._state is not proposal.state:
+            return None
+        if answer.error is not Error.NONE:
+            after = after_refusal(answer.error)
+            if after is AfterRefusal.REVERT:
+                self._state = proposal.state.committed
+                self._await(now)
+            return after
+        if (
+            answer.leader_epoch != self.leader_epoch
+            or answer.partition_epoch < self.partition_epoch
+        ):
+            return AfterRefusal.AWAIT
+        self.partition_epoch = answer.partition_epoch
+        self._commit_isr(frozenset(answer.isr))
+        self._await(now)
+        self._advance()
+        return None
+
+    def look_again(self, now: Millis, gone: Collection[BrokerId] = ()) -> bool:
+        """Time has passed or brokers went away: who was waited for only because it kept up may be
+        so no longer. True if the high watermark moved."""
+        for broker in gone:
+            follower = self._followers.get(broker)
+            if follower is not None and broker not in self._state.maximal:
+                follower.caught_up_ms = NEVER
+                follower.offset_end = -1
+        self._await(now)
+        return self._advance()

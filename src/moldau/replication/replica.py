@@ -7,16 +7,16 @@ answer carries; a fault of the disk becomes KAFKA_STORAGE_ERROR.
 from __future__ import annotations
 
 import logging
-from typing import Final
+from typing import Final, Protocol
 
 from moldau.config.topic import TopicConfig
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis, Offset
-from moldau.records.batch import NO_TIMESTAMP, read_header
-from moldau.records.compression import Codec
-from moldau.records.validation import ProduceRules, validate_produce
+from moldau.records.batch import HEADER_BYTES, NO_TIMESTAMP, Buffer, read_header
+from moldau.records.validation import validate_produce
 from moldau.replication.fetch_sessions import FetchedPartition, PartitionRead
 from moldau.replication.partition import Partition
+from moldau.replication.produce_rules import produce_rules
 from moldau.replication.waiting import Waiting, Watched
 from moldau.storage.faults import StorageFault
 from moldau.storage.log import Appended, PartitionLog
@@ -44,6 +44,13 @@ TO_HIGH_WATERMARK: Final = -1
 NOWHERE = TimedOffset(NO_TIMESTAMP, -1, -1)
 
 
+class IsrChanges(Protocol):
+    """Where a leader's wishes about the ISR go."""
+
+    def join(self, replica: Replica, follower: BrokerId) -> None:
+        """The follower has all that is committed."""
+
+
 class Replica(Watched):
     __slots__ = (
         "_fault",
@@ -51,15 +58,22 @@ class Replica(Watched):
         "_rules_before_zstd",
         "_waiting",
         "bytes_appended",
+        "isr_changes",
         "log",
         "partition",
         "settings",
     )
 
     def __init__(
-        self, partition: Partition, log: PartitionLog, settings: TopicConfig, waiting: Waiting
+        self,
+        partition: Partition,
+        log: PartitionLog,
+        settings: TopicConfig,
+        waiting: Waiting,
+        isr_changes: IsrChanges | None = None,
     ) -> None:
         super().__init__()
+        self.isr_changes = isr_changes
         self.partition = partition
         self.log = log
         self._waiting = waiting
@@ -134,7 +148,7 @@ class Replica(Watched):
             partition.check_leader()
         if partition.high_watermark < offset_end:
             return False
-        if not partition.has_enough_in_sync:
+        if not partition.has_enough_to_commit:
             raise ApiError(
                 Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
                 f"{partition.topic_partition} lost replicas while the write was on its way",
@@ -177,11 +191,19 @@ class Replica(Watched):
         return self.log.offset_end
 
     def read(
-        self, wanted: FetchedPartition, max_bytes: int, min_one_batch: bool, isolation: int
+        self,
+        wanted: FetchedPartition,
+        max_bytes: int,
+        min_one_batch: bool,
+        isolation: int,
+        leader_only: bool = True,
     ) -> PartitionRead:
         partition, log = self.partition, self.log
-        if not partition.is_leader or wanted.current_leader_epoch >= 0:
-            partition.check_leader(wanted.current_leader_epoch)
+        if wanted.current_leader_epoch >= 0 or not partition.is_leader:
+            if leader_only:
+                partition.check_leader(wanted.current_leader_epoch)
+            else:
+                partition.check_epoch(wanted.current_leader_epoch)
         if wanted.last_fetched_epoch >= 0:
             diverging_epoch = self._divergence(wanted)
             if diverging_epoch is not None:
@@ -241,11 +263,63 @@ class Replica(Watched):
             return epoch, offset_end
         return None
 
-    def follower_fetched(self, follower: BrokerId, offset_end: Offset, now_ms: Millis) -> None:
+    # Replicating
+
+    def follower_fetched(
+        self, follower: BrokerId, offset_end: Offset, now_ms: Millis, log_start: Offset = -1
+    ) -> None:
         """A follower asks from `offset_end` on, so it has everything before."""
-        before = self.partition.high_watermark
-        if self.partition.follower_fetched(follower, offset_end, now_ms) != before:
+        partition = self.partition
+        before = partition.high_watermark
+        if partition.follower_fetched(follower, offset_end, now_ms, log_start) != before:
             self._waiting.changed(self)
+        if self.isr_changes is not None and partition.may_join(follower):
+            self.isr_changes.join(self, follower)
+
+    def append_as_follower(
+        self, records: Buffer, leader_high_watermark: Offset, leader_log_start: Offset
+    ) -> None:
+        """Store what the leader sent, and learn from it what is committed and what is deleted.
+        Raises ApiError for damaged records and StorageFault for a broken disk."""
+        log, partition = self.log, self.partition
+        if len(records) >= HEADER_BYTES:
+            self._start_in_batch(records)
+            try:
+                log.append_as_follower(records)
+            finally:
+                self.bytes_appended += len(records)
+                partition.offset_end = log.offset_end
+        moved = partition.followed(log.offset_end, leader_high_watermark)
+        if leader_log_start > log.log_start_offset:
+            log.advance_log_start(min(leader_log_start, partition.high_watermark))
+        if moved and self.parked:
+            self._waiting.changed(self)
+
+    def _start_in_batch(self, records: Buffer) -> None:
+        """An empty log may be told to start in the middle of a batch: where the leader's records
+        were deleted up to there. Batches are whole, so it starts with this one."""
+        first = read_header(records)
+        log = self.log
+        is_empty = log.log_start_offset == log.offset_end
+        if is_empty and first.base_offset < log.offset_end <= first.last_offset:
+            log.truncate_fully(first.base_offset)
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Drop what the leader does not have."""
+        self.log.truncate_to(offset)
+        self.partition.truncated(self.log.offset_end)
+        self._waiting.disturb(self)
+
+    def start_over_at(self, offset: Offset) -> None:
+        """The leader has deleted all that we have."""
+        self.log.truncate_fully(offset)
+        self.partition.truncated(offset)
+        self.partition.high_watermark = offset
+        self._waiting.disturb(self)
+
+    @property
+    def low_watermark(self) -> Offset:
+        return self.partition.low_watermark(self.log.log_start_offset)
 
     # Looking up offsets
 
@@ -255,7 +329,10 @@ class Replica(Watched):
         """By time, or by one of the special negative timestamps."""
         partition, log = self.partition, self.log
         partition.check_leader(current_leader_epoch)
+        is_behind = isolation != READ_TO_END and partition.epoch_start > partition.high_watermark
         if timestamp == LATEST_TIMESTAMP:
+            if is_behind:
+                raise self._not_available()
             return TimedOffset(NO_TIMESTAMP, self.readable_end(isolation), partition.leader_epoch)
         if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             start = log.log_start_offset
@@ -271,8 +348,17 @@ class Replica(Watched):
         except StorageFault as fault:
             raise self._refuse(fault) from fault
         if found is None or found.offset >= self.readable_end(isolation):
+            if is_behind:
+                raise self._not_available()
             return NOWHERE
         return found
+
+    def _not_available(self) -> ApiError:
+        """A new leader must not name an end that lies before one that readers have seen."""
+        return ApiError(
+            Error.OFFSET_NOT_AVAILABLE,
+            f"{self.partition.topic_partition} has a new leader; its high watermark is behind yet",
+        )
 
     def epoch_end_offset(self, epoch: int, current_leader_epoch: int) -> tuple[int, Offset]:
         """The largest epoch up to `epoch` and where it ends; (-1, -1) if there is none."""
@@ -286,32 +372,3 @@ class Replica(Watched):
             self._fault = text
             log.error("storage fault partition=%s: %s", self.partition.topic_partition, text)
         return ApiError(Error.KAFKA_STORAGE_ERROR, text)
-
-
-def produce_rules(settings: TopicConfig, *, zstd_allowed: bool = True) -> ProduceRules:
-    codec = settings.compression_type
-    levels = {
-        "gzip": settings.compression_gzip_level,
-        "lz4": settings.compression_lz4_level,
-        "zstd": settings.compression_zstd_level,
-    }
-    level = levels.get(codec)
-    return ProduceRules(
-        max_message_bytes=settings.max_message_bytes,
-        log_append_time=settings.message_timestamp_type == "LogAppendTime",
-        before_max_ms=settings.message_timestamp_before_max_ms,
-        after_max_ms=settings.message_timestamp_after_max_ms,
-        compression="producer" if codec == "producer" else CODECS[codec],
-        level=None if codec == "gzip" and level == -1 else level,
-        keys_required=settings.is_compacted,
-        zstd_allowed=zstd_allowed,
-    )
-
-
-CODECS = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
-}

@@ -7,7 +7,8 @@ so a topic that was just created can be written to at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
@@ -17,13 +18,41 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, BrokerId, Offset, TopicId, TopicPartition
 from moldau.replication.fetch_sessions import FetchedPartition
 from moldau.replication.partition import Partition
-from moldau.replication.replica import Replica
+from moldau.replication.replica import IsrChanges, Replica
 from moldau.replication.waiting import Waiting
 from moldau.storage.faults import StorageFault
 from moldau.storage.log_directory import LogDirectory
 from moldau.storage.log_store import LogStore
 
 log = logging.getLogger("kafka.server.ReplicaManager")
+
+EPOCH_OF_DELETION = -2
+"""Stands in for a leader epoch where a topic is deleted: it wins over any other."""
+NO_EPOCH = -1
+
+
+class Role(NamedTuple):
+    """What the controller wants of one replica on this broker."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    state: PartitionImage
+    is_new: bool = False
+    """The partition was just made: nobody has any records of it."""
+
+
+class Stop(NamedTuple):
+    topic_partition: TopicPartition
+    leader_epoch: int
+    deletes: bool
+
+
+class Followers(Protocol):
+    """Whoever fetches for the replicas that follow."""
+
+    def follow(self, replica: Replica) -> None: ...
+
+    def unfollow(self, places: Iterable[TopicPartition]) -> None: ...
 
 
 class Replicas:
@@ -46,6 +75,12 @@ class Replicas:
         self._replicas: dict[tuple[str, int], Replica] = {}
         self._offline: dict[tuple[str, int], str] = {}
         """Replicas that should be here but whose log cannot be opened, and why."""
+        self._followers: Followers | None = None
+        self._isr_changes: IsrChanges | None = None
+
+    def join_cluster(self, followers: Followers, isr_changes: IsrChanges) -> None:
+        """From now on replicas may follow others. Called before the first role is taken."""
+        self._followers, self._isr_changes = followers, isr_changes
 
     def __len__(self) -> int:
         return len(self._replicas)
@@ -123,6 +158,122 @@ class Replicas:
         """Logs on disk that belong to no topic of the cluster: not served, and not deleted."""
         return [place for place in self._store.logs if place not in self._replicas]
 
+    def led(self, topic: str) -> dict[int, int]:
+        """Partitions of the topic that this broker leads, and in which leader epoch."""
+        return {
+            place[1]: replica.partition.leader_epoch
+            for place, replica in self._replicas.items()
+            if place[0] == topic and replica.partition.is_leader
+        }
+
+    # Roles in a cluster
+
+    def take_roles(self, roles: Sequence[Role]) -> dict[TopicPartition, Error]:
+        """What the controller asks for, and what became of each."""
+        return {role.topic_partition: self._take_role(role) for role in roles}
+
+    def _take_role(self, role: Role) -> Error:
+        place, state = role.topic_partition, role.state
+        if place in self._offline:
+            return Error.KAFKA_STORAGE_ERROR
+        if self._node_id not in state.replicas:
+            return Error.UNKNOWN_TOPIC_OR_PARTITION
+        existing = self._store.get(place)
+        if existing is None:
+            faulty = [each.path for each in self._store.directories if each.fault is not None]
+            if faulty and not role.is_new:
+                # Its log may lie there: an empty one elsewhere would pass for all it has.
+                self._put_offline(place, f"{place} may be in the log directory {faulty[0]}")
+                return Error.KAFKA_STORAGE_ERROR
+        elif existing.topic_id not in (role.topic_id, NO_TOPIC_ID) and role.topic_id != NO_TOPIC_ID:
+            return Error.INCONSISTENT_TOPIC_ID
+        replica = self._replicas.get(place)
+        if replica is not None and state.leader_epoch < replica.partition.leader_epoch:
+            return Error.STALE_CONTROLLER_EPOCH
+        settings = TopicConfig.of(self._config, self._image.topic_configs.get(place.topic, {}))
+        before = -1 if replica is None else replica.partition.leader_epoch
+        if self._followers is not None and state.leader_epoch > before:
+            self._followers.unfollow((place,))
+        self._place(place, role.topic_id, state, settings)
+        replica = self._replicas.get(place)
+        if replica is None or place in self._offline:
+            return Error.KAFKA_STORAGE_ERROR
+        partition = replica.partition
+        if self._followers is not None and not partition.is_leader and partition.leader >= 0:
+            self._followers.follow(replica)
+        return Error.NONE
+
+    def stop(self, stops: Sequence[Stop]) -> dict[TopicPartition, Error]:
+        """Replicas that leave this broker; their logs go too where the controller says so."""
+        return {each.topic_partition: self._stop(each) for each in stops}
+
+    def _stop(self, stop: Stop) -> Error:
+        place = stop.topic_partition
+        if place in self._offline:
+            return Error.KAFKA_STORAGE_ERROR
+        replica = self._replicas.get(place)
+        has_epoch = stop.leader_epoch not in (EPOCH_OF_DELETION, NO_EPOCH)
+        known_epoch = NO_EPOCH if replica is None else replica.partition.leader_epoch
+        if has_epoch and stop.leader_epoch <= known_epoch:
+            return Error.FENCED_LEADER_EPOCH
+        if self._followers is not None:
+            self._followers.unfollow((place,))
+        if stop.deletes:
+            return self._delete(place)
+        if replica is not None and replica.partition.is_leader:
+            # The log stays, and with it the roles that may come again.
+            replica.partition.leave()
+            self.waiting.disturb(replica)
+        return Error.NONE
+
+    def _delete(self, place: TopicPartition) -> Error:
+        if place in self._replicas:
+            self._remove(place)
+        elif self._store.get(place) is not None:
+            try:
+                self._store.delete(place)
+            except StorageFault as fault:
+                log.error("log not deleted partition=%s: %s", place, fault)
+                return Error.KAFKA_STORAGE_ERROR
+        return Error.NONE
+
+    def see(self, image: ClusterImage) -> None:
+        """Names, settings and brokers as they are now; roles come by themselves."""
+        old, self._image = self._image, image
+        gone = old.brokers.keys() - image.brokers.keys()
+        if gone:
+            now = self._clock.monotonic_ms()
+            for replica in self._replicas.values():
+                if replica.partition.is_leader and replica.partition.look_again(now, gone):
+                    self.waiting.changed(replica)
+        if image.topic_configs is old.topic_configs:
+            return
+        for name in {place[0] for place in self._replicas}:
+            overrides = image.topic_configs.get(name, {})
+            if overrides != old.topic_configs.get(name, {}):
+                settings = TopicConfig.of(self._config, overrides)
+                for place, replica in self._replicas.items():
+                    if place[0] == name:
+                        replica.configure(settings)
+
+    def put_offline(self, replica: Replica, fault: StorageFault) -> None:
+        """The disk under one replica is broken: it serves nobody until the broker restarts."""
+        place = replica.partition.topic_partition
+        if self._followers is not None:
+            self._followers.unfollow((place,))
+        self._replicas.pop(place, None)
+        replica.partition.leave()
+        self._put_offline(place, str(fault))
+        self.waiting.disturb(replica)
+
+    def _put_offline(self, place: TopicPartition, reason: str) -> None:
+        self._offline[place] = reason
+        log.error("replica offline partition=%s: %s", place, reason)
+
+    @property
+    def offline(self) -> Mapping[tuple[str, int], str]:
+        return self._offline
+
     # Changing
 
     def apply(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -188,8 +339,7 @@ class Replicas:
                     replica.log.assign_epoch(image.leader_epoch, replica.log.offset_end)
                 self.waiting.disturb(replica)
         except StorageFault as fault:
-            self._offline[topic_partition] = str(fault)
-            log.error("replica offline partition=%s: %s", topic_partition, fault)
+            self._put_offline(topic_partition, str(fault))
             return
         self._offline.pop(topic_partition, None)
         self._replicas[topic_partition] = replica
@@ -210,8 +360,9 @@ class Replicas:
             offset_end=partition_log.offset_end,
             high_watermark=max(checkpointed, partition_log.log_start_offset),
             min_insync_replicas=settings.min_insync_replicas,
+            lag_max_ms=self._config.replica_lag_time_max_ms,
         )
-        return Replica(partition, partition_log, settings, self.waiting)
+        return Replica(partition, partition_log, settings, self.waiting, self._isr_changes)
 
     def _remove_topic(self, topic: TopicImage) -> None:
         for partition in range(len(topic.partitions)):

@@ -283,6 +283,8 @@ class PartitionLog(ReadableLog):
     def truncate_to(self, offset: Offset) -> None:
         """Drop everything from `offset` on: the leader's log parted from ours there."""
         if offset >= self.offset_end:
+            # A leader that wrote nothing left an epoch that starts at the end: it never was.
+            self._epochs.truncate_from_end(self.offset_end)
             return
         if offset < self.segments.base_offset:
             self.truncate_fully(offset)
