@@ -26,7 +26,7 @@ LAYERS: list[set[str]] = [
     {"handlers"},
     {"broker"},
     {"client"},
-    {"cli", "console", "pipelines", "testing", "aio"},
+    {"cli", "console", "pipelines", "testing", "aio", "errors"},
     {"main"},
 ]
 VOCABULARY = {"model", "config", "records", "wire", "net", "security", "metrics"}
@@ -68,6 +68,10 @@ PURE_MODULES = {
     "replication/fetch_sessions.py",
     "transactions/producer_ids.py",
     "broker/quotas.py",
+    "cli/doctor_addresses.py",
+    "cli/doctor_evidence.py",
+    "cli/doctor_groups.py",
+    "cli/doctor_partitions.py",
 }
 IMPURE_IN_PURE_PACKAGES = {"controller/metadata_journal.py", "controller/candidacy.py"}
 IMPURE_IMPORTS = {"asyncio", "socket", "os", "time", "random", "threading", "logging", "kazoo"}
