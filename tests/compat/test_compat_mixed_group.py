@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,10 @@ def test_a_group_of_three_libraries_loses_and_doubles_nothing_through_rebalances
     bootstrap: str, clients: Clients, new_name: NewName, strategy: str
 ) -> None:
     topic, group = create_topic(bootstrap, new_name("mixed"), PARTITIONS), new_name("mixed")
-    settings = {"partition_assignment_strategy": strategy, "heartbeat_interval_ms": 100}
+    settings: dict[str, Any] = {
+        "partition_assignment_strategy": strategy,
+        "heartbeat_interval_ms": 100,
+    }
     joins: list[Callable[[], Any]] = [
         lambda: JavaMember(clients, topic, group, strategy),
         lambda: Member("moldau", [topic], bootstrap_servers=bootstrap, group_id=group, **settings),
@@ -94,7 +98,7 @@ def test_a_group_of_three_libraries_loses_and_doubles_nothing_through_rebalances
             for gone in range(2):
                 members[gone].stop()
                 left = members[gone + 1 :]
-                eventually(lambda left=left: is_spread(*left), 60)
+                eventually(partial(is_spread, *left), 60)
                 load.write()
             eventually(lambda: sum(len(each.values) for each in members) >= load.sent, 60)
         finally:
@@ -128,8 +132,8 @@ def test_keys_go_to_the_partitions_that_javas_producer_chooses(
     with Producer(bootstrap_servers=bootstrap) as producer:
         for key in KEYS:
             producer.send(ours, b"value", key.encode())
-    words = ("--bootstrap-server", bootstrap, "--topic", theirs)
-    words += ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
+    parsed = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
+    words = ("--bootstrap-server", bootstrap, "--topic", theirs, *parsed)
     lines = "".join(f"{key}:value\n" for key in KEYS)
     assert run_tool(JAVA_PRODUCER, *words, scratch=tmp_path, stdin=lines).returncode == 0
 

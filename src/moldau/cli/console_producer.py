@@ -89,6 +89,8 @@ def reachable(settings: dict[str, Any], out: Output) -> bool:
         limit = {"default.api.timeout.ms": str(settings["max.block.ms"])}
         reach(str(settings["bootstrap.servers"]), limit, out)
     except CommandFault as fault:
+        if not fault.java:
+            raise  # not an address at all
         out.remark(f"ERROR nothing was sent: {fault.sentence}")
         return False
     return True
