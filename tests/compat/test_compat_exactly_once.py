@@ -92,18 +92,15 @@ def test_a_loop_that_aborts_now_and_then_writes_every_record_once(
     assert_exactly_once(demo, 1000)
 
 
-# The kills are left to the Java client. confluent-kafka's loop wrote a partition's first records
-# twice in 2 of about 90 runs on Moldau and in 1 of 17 on Apache Kafka 4.3.1. Cause unknown.
-
-
 @pytest.mark.compat
-def test_two_killed_instances_lose_and_repeat_nothing(new_demo: NewDemo) -> None:
-    kill_at_random("java", new_demo, 5000, 2, 20)
+@pytest.mark.parametrize("client", ["confluent-kafka", "java"])
+def test_two_killed_instances_lose_and_repeat_nothing(client: str, new_demo: NewDemo) -> None:
+    kill_at_random(client, new_demo, 5000, 2, 20)
 
 
 @pytest.mark.compat
 @pytest.mark.parametrize("number", range(RUNS))
-@pytest.mark.parametrize("client", ["java"])
+@pytest.mark.parametrize("client", ["confluent-kafka", "java"])
 def test_the_demonstration_6_3_50000_survives_random_kills(
     client: str, number: int, new_demo: NewDemo
 ) -> None:
