@@ -103,7 +103,11 @@ class Announcements:
             if before is not None and before.leader_epoch == after.leader_epoch:
                 self._changed[place] = role  # only the ISR, which its leader knows already
                 continue
-            self._tell(role, after.replicas)
+            stopping = self._liveness.shutting_down - set(after.isr)
+            if before is not None:
+                stopping -= {before.leader}
+            # One that stops and does not lead is stopped, and need not follow any more.
+            self._tell(role, (b for b in after.replicas if b not in stopping))
             for broker in held:
                 if broker not in after.replicas:
                     self.stop(broker, Stop(place, after.leader_epoch, delete=True))

@@ -96,3 +96,9 @@ class AdminNodeRemoved(NamedTuple):
     """What a tool asked for through a node is done or refused."""
 
     path: str
+
+
+class PreferredElected(NamedTuple):
+    """Volatile: said to operators, the partitions tell the rest."""
+
+    leaders: Mapping[TopicPartition, BrokerId]

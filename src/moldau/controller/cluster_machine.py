@@ -19,6 +19,7 @@ from moldau.controller.cluster_facts import (
     Liveness,
     LivenessChanged,
     MovesFollowed,
+    PreferredElected,
     TookOver,
     UncleanDefaultChanged,
 )
@@ -317,16 +318,18 @@ class ClusterMachine(ControllerMachine):
         partitions = ChangedPartitions(self.state)
         liveness = self.state.liveness
         online = liveness.brokers.keys() - liveness.shutting_down
-        elected = 0
+        elected: dict[TopicPartition, BrokerId] = {}
         for place in places:
             if place.topic in self.state.deleting:
                 continue
             try:
                 elect(partitions, place, Election.PREFERRED, online)
-                elected += 1
             except ApiError:
                 continue
-        return Decision(partitions.facts(), replies=_replies(token, elected))
+            topic = self.state.cluster.topics[place.topic]
+            elected[place] = topic.partitions[place.partition].replicas[0]
+        said = (Volatile(PreferredElected(elected)),) if elected else ()
+        return Decision((*partitions.facts(), *said), replies=_replies(token, len(elected)))
 
     # Deletion
 

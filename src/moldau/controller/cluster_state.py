@@ -16,6 +16,7 @@ from moldau.controller.cluster_facts import (
     Liveness,
     LivenessChanged,
     MovesFollowed,
+    PreferredElected,
     Replica,
     ReplicasDeleted,
     TookOver,
@@ -64,7 +65,7 @@ class ClusterState(ControllerState):
                 self.moves_followed = set(places)
             case UncleanDefaultChanged(is_allowed):
                 self.unclean_by_default = is_allowed
-            case TookOver() | DeletionsDropped() | AdminNodeRemoved():
+            case TookOver() | DeletionsDropped() | AdminNodeRemoved() | PreferredElected():
                 pass
             case TopicDeleted(name):
                 super().apply(fact)

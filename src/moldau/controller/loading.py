@@ -27,29 +27,33 @@ class LoadedCluster(NamedTuple):
 async def load(store: MetadataStore, cluster_id: str, controller_id: BrokerId) -> LoadedCluster:
     topics = await _topics(store)
     feature = await store.get(paths.FEATURE)
+    brokers, broker_epochs = await load_brokers(store)
     image = ClusterImage(
         cluster_id,
         controller_id,
-        brokers=await _brokers(store),
+        brokers=brokers,
         topics={topic.name: topic for topic in topics},
         topic_names={topic.id: topic.name for topic in topics},
-        topic_configs=await _configs(store, paths.TOPIC_CONFIGS),
-        broker_configs=await _configs(store, paths.BROKER_CONFIGS, keep_empty=True),
-        group_configs=await _configs(store, paths.GROUP_CONFIGS),
-        client_metrics=await _configs(store, paths.CLIENT_METRICS),
+        topic_configs=await load_configs(store, paths.TOPIC_CONFIGS),
+        broker_configs=await load_configs(store, paths.BROKER_CONFIGS, keep_empty=True),
+        group_configs=await load_configs(store, paths.GROUP_CONFIGS),
+        client_metrics=await load_configs(store, paths.CLIENT_METRICS),
         features=paths.decode_feature(feature.data),
         features_epoch=feature.version,
     )
     block = paths.decode_producer_id_block((await store.get(paths.PRODUCER_ID_BLOCK)).data)
-    return LoadedCluster(image, 0 if block is None else block.last + 1)
+    return LoadedCluster(image, 0 if block is None else block.last + 1, broker_epochs)
 
 
-async def _brokers(store: MetadataStore) -> dict[BrokerId, BrokerNode]:
+async def load_brokers(
+    store: MetadataStore,
+) -> tuple[dict[BrokerId, BrokerNode], dict[BrokerId, int]]:
+    """Those that are registered, and their epochs."""
     ids = [int(name) for name in await store.children(paths.BROKER_IDS)]
     nodes = await store.get_many([paths.broker_path(broker) for broker in ids])
-    return {
-        b: paths.decode_broker(b, node.data) for b, node in zip(ids, nodes, strict=True) if node
-    }
+    found = {b: node for b, node in zip(ids, nodes, strict=True) if node is not None}
+    brokers = {b: paths.decode_broker(b, node.data) for b, node in found.items()}
+    return brokers, {b: node.created_by for b, node in found.items()}
 
 
 async def _topics(store: MetadataStore) -> list[TopicImage]:
@@ -118,7 +122,7 @@ class _Partitions:
         return made
 
 
-async def _configs(
+async def load_configs(
     store: MetadataStore, directory: str, *, keep_empty: bool = False
 ) -> dict[str, Mapping[str, str]]:
     names = await store.children(directory)

@@ -335,3 +335,23 @@ def encode_reassignment(moves: Mapping[tuple[str, int], Sequence[BrokerId]]) -> 
         for (topic, partition), replicas in moves.items()
     ]
     return _encode({"version": 1, "partitions": rows})
+
+
+def decode_reassignment(data: bytes) -> dict[tuple[str, int], tuple[BrokerId, ...]]:
+    return {
+        (row["topic"], row["partition"]): tuple(row["replicas"])
+        for row in _decode(data).get("partitions") or ()
+    }
+
+
+def decode_log_dir_event(data: bytes) -> BrokerId:
+    return int(_decode(data)["broker"])
+
+
+def decode_config_change(data: bytes) -> str | None:
+    """What stands behind /config/; None for a notification of a release that wrote another form."""
+    fields = _decode(data)
+    if fields.get("version") == 1:
+        return f"{fields['entity_type']}/{fields['entity_name']}"
+    path = fields.get("entity_path")
+    return None if path is None else str(path)

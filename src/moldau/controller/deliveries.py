@@ -1,0 +1,92 @@
+"""The controller's requests on their way: in order to each broker, repeated until it answers.
+
+A request is given up when its broker is gone or has registered anew, which makes other requests
+necessary, or when the term of the controller ends. To its own broker it goes without a connection.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from moldau.controller.state_requests import VERSIONS, ControlRequest
+from moldau.engine.machine import Send
+from moldau.engine.outbox import Outbox
+from moldau.engine.timers import Timers
+from moldau.model.names import BrokerId, Millis
+from moldau.net.log_limit import LogLimit
+from moldau.net.peers import PeerCalls, PeerUnreachable
+
+log = logging.getLogger("kafka.controller.RequestSendThread")
+log.addFilter(LogLimit())
+
+LANE = "control"
+RETRY_MS = 100
+
+Here = Callable[[Any], Awaitable[Any]]
+"""Serves a request as if it had come over the network."""
+
+
+class Deliveries:
+    def __init__(
+        self,
+        node_id: BrokerId,
+        peers: PeerCalls,
+        here: Here,
+        *,
+        epoch_of: Callable[[BrokerId], int | None],
+        answered: Callable[[BrokerId, Any, Any], None],
+        timeout_ms: Callable[[], Millis],
+        timers: Timers,
+    ) -> None:
+        """`epoch_of` gives the epoch of a broker that lives."""
+        self._node_id = node_id
+        self._peers = peers
+        self._here = here
+        self._epoch_of = epoch_of
+        self._answered = answered
+        self._timeout_ms = timeout_ms
+        self._timers = timers
+        self._outbox = Outbox(self._deliver)
+
+    def send(self, send: Send) -> None:
+        self._outbox.send(send)
+
+    async def stop(self) -> None:
+        await self._outbox.stop()
+
+    async def _deliver(self, broker: BrokerId, requests: Sequence[ControlRequest]) -> None:
+        for request in requests:
+            await self._deliver_one(broker, request)
+
+    async def _deliver_one(self, broker: BrokerId, request: ControlRequest) -> None:
+        while self._epoch_of(broker) == request.broker_epoch:
+            try:
+                response = await self._call(broker, request)
+            except PeerUnreachable as fault:
+                log.warning(
+                    "[RequestSendThread controllerId=%d] Controller %d epoch %d fails to send %s "
+                    "to broker %d: %s. It is sent again.",
+                    self._node_id,
+                    self._node_id,
+                    request.controller_epoch,
+                    type(request).__name__,
+                    broker,
+                    fault,
+                )
+                await self._timers.pause(RETRY_MS)
+                continue
+            self._answered(broker, request, response)
+            return
+
+    async def _call(self, broker: BrokerId, request: ControlRequest) -> Any:
+        if broker == self._node_id:
+            return await self._here(request)
+        return await self._peers.call(
+            broker,
+            request,
+            timeout_ms=self._timeout_ms(),
+            lane=LANE,
+            version=VERSIONS[type(request)],
+        )

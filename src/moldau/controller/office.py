@@ -1,0 +1,382 @@
+"""The office of the controller, for which all brokers of a cluster contend.
+
+Whoever makes the ephemeral node /controller holds it, with an epoch that no one had before. The
+holder loads the tree, brings it in order and tells every broker; it resigns when its session is
+lost, when the node goes or becomes another's (deleting it forces an election), and when a write to
+the tree fails. After that it knows nothing: whatever comes next is read anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from moldau.config.broker import BrokerConfig
+from moldau.controller import candidacy
+from moldau.controller import cluster_commands as commands
+from moldau.controller.answers import command_of
+from moldau.controller.cluster_facts import LiveBroker, Liveness
+from moldau.controller.cluster_log_lines import lines
+from moldau.controller.cluster_machine import ClusterMachine
+from moldau.controller.cluster_state import ClusterState, has_state
+from moldau.controller.deliveries import Deliveries, Here
+from moldau.controller.loading import LoadedCluster, load
+from moldau.controller.metadata_journal import MetadataJournal, Term
+from moldau.controller.rebalance import imbalanced
+from moldau.controller.state_requests import RequestWriter
+from moldau.controller.tree_events import TreeEvents, lay_out_topic
+from moldau.engine.engine import Engine
+from moldau.engine.timers import TimerHandle, Timers
+from moldau.metadata import paths
+from moldau.metadata.store import (
+    BadVersion,
+    NodeExists,
+    SessionState,
+    SharedStore,
+    StoreError,
+    Watch,
+)
+from moldau.model.clock import Clock
+from moldau.model.cluster import BrokerNode
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import BrokerId, TopicId
+from moldau.net.peers import PeerCalls
+
+log = logging.getLogger("kafka.controller.KafkaController")
+
+RETRY_MS = 200
+WRITE_BYTES_MAX = 512 * 1024
+"""ZooKeeper takes 1 MB in one request (jute.maxbuffer)."""
+REBALANCE_FIRST_MS = 5_000
+NOT_HERE = "This is not the correct controller for this cluster."
+
+
+class Incumbency:
+    """One term in office: the machine at work, the tree watched, the brokers told."""
+
+    def __init__(
+        self,
+        term: Term,
+        engine: Engine,
+        machine: ClusterMachine,
+        deliveries: Deliveries,
+        claim: int,
+    ) -> None:
+        self.term = term
+        self.engine = engine
+        self.machine = machine
+        self.deliveries = deliveries
+        self.claim = claim
+        """The transaction that made /controller for this term."""
+        self.events: TreeEvents | None = None
+        self.rebalance: TimerHandle | None = None
+
+    @property
+    def state(self) -> ClusterState:
+        return self.machine.state
+
+    def submit(self, command: object) -> Awaitable[object]:
+        return self.engine.submit(command)
+
+
+class Office:
+    def __init__(
+        self,
+        store: SharedStore,
+        node_id: BrokerId,
+        cluster_id: str,
+        *,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+        timers: Timers,
+        peers: PeerCalls,
+        here: Here,
+        draw_id: Callable[[], TopicId],
+    ) -> None:
+        self._store = store
+        self._node_id = node_id
+        self._cluster_id = cluster_id
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._peers = peers
+        self._here = here
+        self._draw_id = draw_id
+        self._incumbency: Incumbency | None = None
+        self._changed = asyncio.Event()
+        self._watch: Watch | None = None
+        self._campaign: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._may_stand = True
+
+    # What others ask
+
+    @property
+    def incumbency(self) -> Incumbency | None:
+        """None while another broker is the controller, or nobody."""
+        held = self._incumbency
+        return held if held is not None and held.engine.is_running else None
+
+    def held(self) -> Incumbency:
+        """Raises the refusal that sends clients to the controller."""
+        incumbency = self.incumbency
+        if incumbency is None:
+            raise ApiError(Error.NOT_CONTROLLER, NOT_HERE)
+        return incumbency
+
+    def node_of(self, broker: BrokerId) -> BrokerNode | None:
+        """As the controller knows it: earlier than what it has told itself."""
+        live = None
+        if self._incumbency is not None:
+            live = self._incumbency.state.liveness.brokers.get(broker)
+        return None if live is None else live.node
+
+    # Contending
+
+    def start(self) -> None:
+        log.info("[Controller id=%d] Starting up", self._node_id)
+        self._watch = self._store.watch(paths.CONTROLLER, self._look)
+        self._store.on_session(self._session_changed)
+        self._campaign = asyncio.get_running_loop().create_task(self._contend())
+        self._campaign.add_done_callback(_report)
+
+    def stand_down(self) -> None:
+        """Serve on, but do not take the office again: this broker is about to stop."""
+        self._may_stand = False
+
+    async def close(self) -> None:
+        """Give the office back at once, so that nobody has to wait for the session to end."""
+        self._may_stand = False
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._campaign is not None:
+            self._campaign.cancel()
+            await asyncio.wait((self._campaign,))
+        was_held = self._incumbency is not None
+        self._resign("The controller is shutting down.")
+        if self._ending:
+            await asyncio.wait(self._ending)
+        if was_held:
+            await self._leave()
+
+    def _look(self, path: str) -> None:
+        self._changed.set()
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.EXPIRED:
+            self._resign("The session with the metadata store has expired.")
+        self._changed.set()
+
+    async def _contend(self) -> None:
+        while True:
+            self._changed.clear()
+            try:
+                await self._look_at_office()
+            except StoreError as fault:
+                # Whoever is in office stays: without the store it can change nothing anyway.
+                log.warning("[Controller id=%d] cannot contend yet: %s", self._node_id, fault)
+                self._changed.set()
+                await self._timers.pause(RETRY_MS)
+            await self._changed.wait()
+
+    async def _look_at_office(self) -> None:
+        held = self._incumbency
+        if held is not None and not held.engine.is_running:
+            # A write was refused: what the tree holds now is the truth.
+            self._resign("A change of the metadata was refused.")
+            await self._leave()
+            held = None
+        node = await self._store.exists(paths.CONTROLLER)
+        if node is None:
+            self._resign("The node /controller is gone.")
+            if self._may_stand:
+                await self._stand()
+            return
+        holder = paths.decode_controller(node.data).broker
+        if held is not None and node.created_by != held.claim:
+            self._resign(f"Broker {holder} has become the controller.")
+        if self._incumbency is None and holder == self._node_id:
+            # Left from a term that failed before it began, or from this broker's last run.
+            await self._leave()
+            self._changed.set()
+        elif self._incumbency is None:
+            log.debug(
+                "[Controller id=%d] Broker %d has been elected as the controller, so stopping the "
+                "election process.",
+                self._node_id,
+                holder,
+            )
+
+    async def _leave(self) -> None:
+        try:
+            await candidacy.leave_office(self._store, self._node_id)
+        except StoreError as fault:
+            log.info("[Controller id=%d] /controller is left as it is: %s", self._node_id, fault)
+
+    # In office
+
+    async def _stand(self) -> None:
+        self._changed.set()  # whatever comes of it has to be looked at
+        try:
+            now_ms = self._clock.wall_ms()
+            term = await candidacy.take_office(self._store, self._node_id, now_ms)
+        except (NodeExists, BadVersion):
+            return
+        node = await self._store.exists(paths.CONTROLLER)
+        if node is None or paths.decode_controller(node.data).broker != self._node_id:
+            return
+        log.info(
+            "[Controller id=%d] %d successfully elected as the controller. Epoch incremented to %d "
+            "and epoch zk version is now %d",
+            self._node_id,
+            self._node_id,
+            term.epoch,
+            term.epoch_version,
+        )
+        await self._take_over(term, node.created_by)
+
+    async def _take_over(self, term: Term, claim: int) -> None:
+        log.info("[Controller id=%d] Initializing controller context", self._node_id)
+        await candidacy.lay_out(self._store)
+        loaded = await load(self._store, self._cluster_id, self._node_id)
+        await self._mend(loaded)
+        deletions = tuple(await self._store.children(paths.DELETE_TOPICS))
+        self._incumbency = held = self._begin(term, claim, loaded)
+        held.events = TreeEvents(
+            self._store,
+            held,
+            timers=self._timers,
+            draw_id=self._draw_id,
+            deletion_is_enabled=lambda: self._config().delete_topic_enable,
+        )
+        # Everything is looked at once more after that: nothing falls between load and watch.
+        held.events.watch()
+        try:
+            await held.submit(commands.TakeOver(deletions, self._config().delete_topic_enable))
+        except ApiError:
+            return
+        if held.events is not None:
+            held.events.start()
+            held.rebalance = self._timers.after(REBALANCE_FIRST_MS, lambda: self._rebalance(held))
+            log.info("[Controller id=%d] Ready to serve as the new controller", self._node_id)
+
+    def _begin(self, term: Term, claim: int, loaded: LoadedCluster) -> Incumbency:
+        epochs = loaded.broker_epochs
+        brokers = {b: LiveBroker(node, epochs[b]) for b, node in loaded.image.brokers.items()}
+        config = self._config()
+        state = ClusterState(
+            loaded.image,
+            Liveness(brokers),
+            loaded.producer_id_next,
+            unclean_by_default=config.unclean_leader_election_enable,
+        )
+        writer = RequestWriter(self._node_id, term.epoch, config.inter_broker_listener)
+        machine = ClusterMachine(state, writer)
+        deliveries = Deliveries(
+            self._node_id,
+            self._peers,
+            self._here,
+            epoch_of=lambda broker: state.liveness.epoch_of(broker),
+            answered=self._answered,
+            timeout_ms=lambda: self._config().controller_socket_timeout_ms,
+            timers=self._timers,
+        )
+        engine = Engine(
+            "controller",
+            machine,
+            MetadataJournal(self._store, term, write_bytes_max=WRITE_BYTES_MAX),
+            clock=self._clock,
+            timers=self._timers,
+            on_committed=self._say,
+            on_stopped=lambda refusal: self._changed.set(),
+            send=deliveries.send,
+        )
+        return Incumbency(term, engine, machine, deliveries, claim)
+
+    async def _mend(self, loaded: LoadedCluster) -> None:
+        """Nodes that a tool left out, or a controller that fell over half-way."""
+        configured = set(await self._store.children(paths.TOPIC_CONFIGS))
+        for name, topic in loaded.image.topics.items():
+            if name not in configured or not all(map(has_state, topic.partitions)):
+                await lay_out_topic(self._store, name, len(topic.partitions))
+
+    def _resign(self, reason: str) -> None:
+        """At once, whatever is under way; what takes time ends by itself."""
+        held, self._incumbency = self._incumbency, None
+        if held is None:
+            return
+        log.info("[Controller id=%d] Resigning: %s", self._node_id, reason)
+        held.engine.stop(Error.NOT_CONTROLLER, NOT_HERE)
+        if held.rebalance is not None:
+            held.rebalance.cancel()
+        events, held.events = held.events, None
+        ending = asyncio.get_running_loop().create_task(_end(held.deliveries, events))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        log.debug("[Controller id=%d] Resigned", self._node_id)
+
+    def _answered(self, broker: BrokerId, request: Any, response: Any) -> None:
+        held = self.incumbency
+        if held is None:
+            return
+        if response.error_code:
+            log.info(
+                "[Controller id=%d] Broker %d refused %s: %s",
+                self._node_id,
+                broker,
+                type(request).__name__,
+                Error(response.error_code).name,
+            )
+            return
+        command = command_of(broker, request, response)
+        if command is not None:
+            held.engine.submit(command).add_done_callback(_look)
+
+    def _rebalance(self, held: Incumbency) -> None:
+        if held is not self.incumbency:
+            return
+        config = self._config()
+        interval_ms = config.leader_imbalance_check_interval_seconds * 1000
+        held.rebalance = self._timers.after(interval_ms, lambda: self._rebalance(held))
+        if not config.auto_leader_rebalance_enable:
+            return
+        threshold = config.leader_imbalance_per_broker_percentage
+        rows = imbalanced(held.state, threshold)
+        log.debug(
+            "[Controller id=%d] Preferred replicas by broker Map(%s)",
+            self._node_id,
+            ", ".join(
+                f"{broker} -> Map({', '.join(map(str, places))})"
+                for broker, places in rows.preferred.items()
+            ),
+        )
+        for broker, ratio in rows.ratios.items():
+            who = self._node_id
+            log.info(
+                "[Controller id=%d] Leader imbalance ratio for broker %d is %s", who, broker, ratio
+            )
+        if rows.places:
+            held.engine.submit(commands.RebalanceLeaders(threshold)).add_done_callback(_look)
+
+    def _say(self, facts: Sequence[object]) -> None:
+        for line in lines(facts, self._node_id):
+            log.info("[Controller id=%d] %s", self._node_id, line)
+
+
+async def _end(deliveries: Deliveries, events: TreeEvents | None) -> None:
+    await deliveries.stop()
+    if events is not None:
+        await events.stop()
+
+
+def _report(campaign: asyncio.Task[None]) -> None:
+    if not campaign.cancelled() and campaign.exception() is not None:
+        log.error("This broker does not contend any more", exc_info=campaign.exception())
+
+
+def _look(future: asyncio.Future[object]) -> None:
+    """Nobody waits: a term that ended meanwhile is no fault."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,242 @@
+"""Three controllers on one tree: one is in office, the others wait, none acts after its time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from moldau.config.changes import ConfigChange, ResourceType
+from moldau.controller import cluster_commands as commands
+from moldau.controller.facts import TopicCreated
+from moldau.controller.topics import NewTopic
+from moldau.metadata import paths
+from moldau.metadata.shared_tree import SharedTree
+from moldau.metadata.store import Create, Delete
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import TopicPartition
+from tests.support.controllers import Contender, eventually
+
+
+class Cluster:
+    def __init__(self) -> None:
+        self.tree = SharedTree()
+        self.brokers: dict[int, Contender] = {}
+
+    async def start(self, *ids: int, **settings: str) -> Cluster:
+        for node_id in ids:
+            await Contender(self.tree, node_id, self.brokers, **settings).start()
+        await eventually(lambda: len(self.in_office) == 1, "one controller")
+        await eventually(lambda: self.all_know(set(ids)), "all know all")
+        return self
+
+    @property
+    def alive(self) -> list[Contender]:
+        return [broker for broker in self.brokers.values() if broker.is_running]
+
+    @property
+    def in_office(self) -> list[Contender]:
+        return [broker for broker in self.alive if broker.is_controller]
+
+    @property
+    def controller(self) -> Contender:
+        (controller,) = self.in_office
+        return controller
+
+    def all_know(self, ids: set[int]) -> bool:
+        return all(set(broker.view.image.brokers) == ids for broker in self.alive)
+
+    def state(self, topic: str, partition: int = 0) -> paths.PartitionState:
+        node = self.tree.tree.find(paths.partition_state_path(topic, partition))
+        assert node is not None
+        return paths.decode_partition_state(node.data)
+
+    async def create(self, name: str, partitions: int = 1, factor: int = 3) -> None:
+        (row,) = await self.controller.controller.create_topics(
+            [NewTopic(name, partitions, factor)]
+        )
+        assert isinstance(row, TopicCreated), row
+
+    async def stop(self) -> None:
+        for broker in self.brokers.values():
+            if broker.is_running:
+                await broker.stop()
+            else:
+                await broker.office.close()
+
+
+def play(story: Callable[[Cluster], Awaitable[None]], **settings: str) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(20):
+            cluster = await Cluster().start(0, 1, 2, **settings)
+            await story(cluster)
+            await cluster.stop()
+
+    asyncio.run(whole())
+
+
+def test_one_of_three_is_in_office_and_the_others_send_clients_to_it() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 3, 2)
+        for broker in cluster.alive:
+            assert broker.view.image.controller_id == cluster.controller.node_id
+            if broker is not cluster.controller:
+                with pytest.raises(ApiError) as refused:
+                    await broker.controller.create_topics([NewTopic("u")])
+                assert refused.value.error is Error.NOT_CONTROLLER
+        await eventually(lambda: all("t" in b.view.image.topics for b in cluster.alive))
+        held = sum(len(broker.roles) for broker in cluster.alive)
+        assert held == 6, "three partitions on two brokers each"
+
+    play(story)
+
+
+def test_when_the_controller_dies_another_goes_on_and_elects_new_leaders() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 3, 3)
+        old = cluster.controller
+        epoch = old.office.held().term.epoch
+        old.crash()
+        await eventually(lambda: len(cluster.in_office) == 1, "a new controller")
+        new = cluster.controller
+        assert new.office.held().term.epoch == epoch + 1
+        alive = {broker.node_id for broker in cluster.alive}
+        await eventually(lambda: cluster.all_know(alive))
+        for number in range(3):
+            state = cluster.state("t", number)
+            assert state.leader in alive
+            assert old.node_id not in state.isr
+        for broker in cluster.alive:
+            image = broker.view.image.topics["t"]
+            assert {p.leader for p in image.partitions} <= alive
+
+    play(story)
+
+
+def test_deleting_the_controllers_node_forces_an_election() -> None:
+    async def story(cluster: Cluster) -> None:
+        before = cluster.controller.office.held().term.epoch
+        cluster.tree.write([Delete(paths.CONTROLLER)], None)
+        await eventually(
+            lambda: (
+                len(cluster.in_office) == 1 and cluster.controller.office.held().term.epoch > before
+            ),
+            "a later term",
+        )
+        await cluster.create("t")
+
+    play(story)
+
+
+def test_a_controller_that_was_replaced_unseen_can_change_nothing() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 1, 3)
+        zombie = cluster.controller
+        leader = cluster.state("t").leader
+        # Its session ends, it does not hear of it, and goes on for a while.
+        zombie.session.expire()
+        zombie.is_running = False
+        await eventually(lambda: len(cluster.in_office) == 1, "a new controller")
+        after = cluster.tree.tree.find(paths.partition_state_path("t", 0))
+        zombie.session._is_cut_off = False
+        state = zombie.office.held().state.cluster.topics["t"].partitions[0]
+        change = commands.IsrChange(TopicPartition("t", 0), state.leader_epoch, 0, (leader,))
+        epochs = zombie.office.held().state.liveness
+        command = commands.AlterPartition(leader, epochs.epoch_of(leader) or 0, (change,))
+        with pytest.raises(ApiError) as refused:
+            await zombie.controller.alter_partition(command)
+        assert refused.value.error is Error.NOT_CONTROLLER
+        assert cluster.tree.tree.find(paths.partition_state_path("t", 0)) == after
+        assert zombie.office.incumbency is None
+
+    play(story)
+
+
+def test_a_controller_whose_session_expired_resigns_and_the_cluster_goes_on() -> None:
+    async def story(cluster: Cluster) -> None:
+        old = cluster.controller
+        old.session.expire()
+        old.session.reconnect(expired=True)
+        await eventually(lambda: not old.is_controller or len(cluster.in_office) == 1)
+        await old.register()
+        await eventually(lambda: len(cluster.in_office) == 1)
+        await eventually(lambda: cluster.all_know({0, 1, 2}), "the broker is back")
+        await cluster.create("t")
+
+    play(story)
+
+
+def test_a_topic_is_deleted_on_all_brokers_and_in_the_tree() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 2, 3)
+        assert await cluster.controller.controller.delete_topics(["t"]) == [None]
+        await eventually(lambda: cluster.tree.tree.find(paths.topic_path("t")) is None)
+        assert cluster.tree.tree.find(paths.delete_topic_path("t")) is None
+        assert all(not broker.roles for broker in cluster.alive)
+        await cluster.create("t", 1, 1)
+
+    play(story)
+
+
+def test_what_tools_write_into_the_tree_is_noticed() -> None:
+    async def story(cluster: Cluster) -> None:
+        write = cluster.tree.write
+        topic = paths.encode_topic(paths.TopicNode(b"i" * 16, ((0, 1), (1, 2))))
+        write([Create(paths.topic_path("old"), topic)], None)
+        await eventually(lambda: cluster.tree.tree.find(paths.partition_state_path("old", 1)))
+        assert cluster.state("old").leader == 0
+        moves = paths.encode_reassignment({("old", 0): (2,)})
+        write([Create(paths.REASSIGN_PARTITIONS, moves)], None)
+        state = cluster.controller.office.held().state
+        await eventually(lambda: state.cluster.topics["old"].partitions[0].adding == (2,))
+        write([Create(paths.delete_topic_path("old"), b"")], None)
+        await eventually(lambda: cluster.tree.tree.find(paths.topic_path("old")) is None)
+
+    play(story)
+
+
+def test_a_failed_disk_moves_leadership_to_another_broker() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 1, 3)
+        leader = cluster.state("t").leader
+        cluster.brokers[leader].failing = {("t", 0)}
+        event = b'{"version":1,"broker":%d,"event":1}' % leader
+        cluster.tree.write([Create(paths.LOG_DIR_EVENT_PREFIX, event, sequential=True)], None)
+        await eventually(lambda: cluster.state("t").leader != leader)
+        assert leader not in cluster.state("t").isr
+
+    play(story)
+
+
+def test_leadership_returns_to_preferred_replicas_after_a_controlled_shutdown() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 1, 3)
+        leader = cluster.state("t").leader
+        epoch = cluster.brokers[leader].broker_epoch
+        command = commands.ControlledShutdown(leader, epoch)
+        assert await cluster.controller.controller.controlled_shutdown(command) == []
+        assert cluster.state("t").leader != leader
+
+    play(story)
+
+
+def test_any_broker_changes_settings_and_hands_out_producer_ids() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t")
+        await eventually(lambda: all("t" in b.view.image.topics for b in cluster.alive))
+        blocks = [await broker.controller.allocate_producer_ids() for broker in cluster.alive]
+        assert [block.start for block in blocks] == [0, 1000, 2000]
+        other = next(broker for broker in cluster.alive if not broker.is_controller)
+        change = ConfigChange(ResourceType.TOPIC, "t", {"retention.ms": "5"})
+        (row,) = await other.controller.alter_configs([change])
+        assert not isinstance(row, ApiError)
+        node = cluster.tree.tree.find(paths.topic_config_path("t"))
+        assert node is not None
+        assert paths.decode_config(node.data) == {"retention.ms": "5"}
+        (name,) = cluster.tree.tree.children(paths.CONFIG_CHANGES)
+        notice = cluster.tree.tree.find(f"{paths.CONFIG_CHANGES}/{name}")
+        assert notice is not None
+        assert paths.decode_config_change(notice.data) == "topics/t"
+
+    play(story)
