@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.broker.background import Background
@@ -22,12 +22,15 @@ from moldau.model.clock import Clock
 from moldau.model.cluster import ClusterImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis, TopicPartition
+from moldau.net.peers import PeerCalls, PeerUnreachable
 from moldau.replication.log_journal import LogJournal
 from moldau.replication.markers import MarkerWriter, TransactionEnd
 from moldau.replication.replicas import Replicas
 
 if TYPE_CHECKING:
     from moldau.transactions.commands import WriteMarkers
+
+log = logging.getLogger("kafka.coordinator.transaction.TransactionMarkerChannelManager")
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
@@ -46,7 +49,10 @@ class Coordinators:
         producer_ids: ProducerIdSource,
         clock: Clock,
         timers: Timers,
+        peers: PeerCalls | None = None,
     ) -> None:
+        """`peers` are the other brokers of a cluster, for markers in what they lead."""
+        self._peers = peers
         self._node_id = node_id
         self._config = config
         self._image = image
@@ -64,6 +70,7 @@ class Coordinators:
             clock=clock,
             timers=timers,
             observe=self._log_groups,
+            led=lambda: replicas.led(OFFSETS_TOPIC),
         )
         self.transactions = Shards(
             TRANSACTIONS_TOPIC,
@@ -76,6 +83,7 @@ class Coordinators:
             timers=timers,
             observe=self._log_transactions,
             send=self._outbox.send,
+            led=lambda: replicas.led(TRANSACTIONS_TOPIC),
         )
         self.markers = MarkerWriter(replicas, clock, self._end_in_groups)
 
@@ -159,12 +167,7 @@ class Coordinators:
         return topic.partitions[place.partition].leader
 
     async def _deliver(self, broker: BrokerId, messages: Sequence[WriteMarkers]) -> None:
-        """Markers to this very broker; others would be sent a WriteTxnMarkers request."""
-        if broker != self._node_id:
-            for message in messages:
-                failed = message.failed(Error.NETWORK_EXCEPTION, self._clock.wall_ms())
-                self.transactions.tell(message.transactional_id, failed)
-            return
+        """Markers to the leader of their partitions: this very broker, or another one."""
         ends = [
             TransactionEnd(
                 message.producer_id,
@@ -176,10 +179,30 @@ class Coordinators:
             )
             for message in messages
         ]
-        written = await self.markers.write(ends, self._config().request_timeout_ms)
+        timeout_ms = self._config().request_timeout_ms
+        if broker == self._node_id:
+            written = await self.markers.write(ends, timeout_ms)
+        else:
+            written = await self._write_at(broker, ends, timeout_ms)
         for message, results in zip(messages, written, strict=True):
             answer = message.answer(results, self._clock.wall_ms())
             self.transactions.tell(message.transactional_id, answer)
+
+    async def _write_at(
+        self, broker: BrokerId, ends: list[TransactionEnd], timeout_ms: Millis
+    ) -> list[Mapping[TopicPartition, Error]]:
+        from moldau.replication.remote_markers import markers_request, results_of
+
+        try:
+            if self._peers is None:
+                raise PeerUnreachable(f"broker {broker} is not in the cluster")
+            response = await self._peers.call(
+                broker, markers_request(ends), timeout_ms=timeout_ms, lane="transactions"
+            )
+        except PeerUnreachable as fault:
+            log.info("Markers did not reach broker %d: %s", broker, fault)
+            return [dict.fromkeys(end.partitions, Error.NETWORK_EXCEPTION) for end in ends]
+        return results_of(response, ends)
 
     def _log_transactions(self, partition: int, facts: Sequence[object]) -> None:
         from moldau.transactions.log_lines import lines

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -88,9 +88,11 @@ class Shards:
         timers: Timers,
         observe: Observe | None = None,
         send: Callable[[Send], None] | None = None,
+        led: Callable[[], Mapping[int, int]] | None = None,
     ) -> None:
-        """`loaded(wall_ms)` makes the command that a machine is given first after its replay.
-        Nothing is made before there is a partition to lead, so that the start stays short."""
+        """`loaded(wall_ms)` makes the command that a machine is given first after its replay; `led`
+        gives the leader epochs of the partitions led here, without it the image says so. Nothing is
+        made before there is a partition to lead, so that the start stays short."""
         self.topic = topic
         self._node_id = node_id
         self._open_log = open_log
@@ -102,6 +104,8 @@ class Shards:
         self._timers = timers
         self._observe = observe
         self._send = send
+        self._led_here = led
+        self._leader_epochs: Mapping[int, int] = {}
         self._image: TopicImage | None = None
         self._topic_id: TopicId | None = None
         self._shards: dict[int, _Shard] = {}
@@ -165,14 +169,22 @@ class Shards:
     # Following the cluster
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Called after every change of the cluster, when the replicas have followed it."""
+        """Called after every change of the cluster or of the replicas' roles, when the replicas
+        have followed it."""
         topic = new.topics.get(self.topic)
-        if topic is self._image or self._is_stopped:
+        if self._is_stopped or (topic is self._image and self._led_here is None):
             return
-        is_same_topic = topic is not None and topic.id == self._topic_id
+        led = self._led(topic)
+        if topic is self._image and led == self._leader_epochs:
+            return
+        self._leader_epochs = led
+        topic_id = None if topic is None else topic.id
+        # A role may come before the image that names its topic.
+        is_same_topic = topic_id == self._topic_id or (
+            self._topic_id is None and self._led_here is not None
+        )
         self._image = topic
-        self._topic_id = None if topic is None else topic.id
-        led = {} if topic is None else self._led(topic)
+        self._topic_id = topic_id
         for shard in list(self._shards.values()):
             if not is_same_topic or led.get(shard.partition) != shard.leader_epoch:
                 self._drop(shard)
@@ -187,7 +199,11 @@ class Shards:
         for shard in list(self._shards.values()):
             self._drop(shard)
 
-    def _led(self, topic: TopicImage) -> dict[int, int]:
+    def _led(self, topic: TopicImage | None) -> Mapping[int, int]:
+        if self._led_here is not None:
+            return self._led_here()
+        if topic is None:
+            return {}
         return {
             partition: image.leader_epoch
             for partition, image in enumerate(topic.partitions)

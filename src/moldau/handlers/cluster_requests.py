@@ -54,7 +54,8 @@ async def leader_and_isr(
             return LeaderAndIsrResponse(error_code=refusal)
     member.view.heard(request.controller_epoch)
     log.info(
-        "[Broker id=%d] Handling LeaderAndIsr request from controller %d epoch %d for %d partitions",
+        "[Broker id=%d] Handling LeaderAndIsr request from controller %d epoch %d for "
+        "%d partitions",
         *(on.node_id, request.controller_id, request.controller_epoch, len(rows)),
     )
     errors = on.replicas.take_roles(rows)

@@ -19,8 +19,14 @@ from moldau.replication.fetch_sessions import (
     FetchKey,
     PartitionRead,
 )
-from moldau.replication.long_poll import FetchLimits, is_enough, poll, read_all
-from moldau.replication.replica import NO_FOLLOWER, READ_COMMITTED, READ_TO_END, READ_UNCOMMITTED
+from moldau.replication.long_poll import FetchLimits, Prefer, is_enough, poll, read_all
+from moldau.replication.replica import (
+    NO_FOLLOWER,
+    READ_COMMITTED,
+    READ_TO_END,
+    READ_UNCOMMITTED,
+    Replica,
+)
 from moldau.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -33,20 +39,25 @@ from moldau.wire.messages.fetch import (
 )
 
 SESSIONS_SINCE: Final = 7
+FOLLOWERS_SERVE_SINCE: Final = 11
+RACK_AWARE: Final = "RackAwareReplicaSelector"
 TOPIC_IDS_SINCE: Final = 13
 LEADER_HINTS_SINCE: Final = 16
 LEADER_HINTS = frozenset({Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH})
 
 
 async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> FetchResponse:
-    limits = _limits(request, on.config.fetch_max_bytes)
+    limits = _limits(request, on.config.fetch_max_bytes, ctx.api_version)
     now_ms = on.clock.monotonic_ms()
     try:
         context = _context(request, ctx, on, limits, now_ms)
     except ApiError as refusal:
         return FetchResponse(error_code=refusal.error)
     find, wanted = on.replicas.find_fetched, context.partitions
-    found = read_all(find, wanted, limits, now_ms)
+    prefer = None
+    if request.rack_id and limits.follower == NO_FOLLOWER and on.member is not None:
+        prefer = _preference(request.rack_id, on)
+    found = read_all(find, wanted, limits, now_ms, prefer)
     answers = found.answers
     if limits.max_wait_ms > 0 and not is_enough(found, limits):
         answers = await poll(
@@ -63,7 +74,23 @@ async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> Fet
     return response
 
 
-def _limits(request: FetchRequest, broker_max_bytes: int) -> FetchLimits:
+def _preference(rack: str, on: Services) -> Prefer | None:
+    """None unless the broker is told to send consumers to replicas near them."""
+    selector = on.config.replica_selector_class
+    if selector is None or not selector.endswith(RACK_AWARE):
+        return None
+    from moldau.replication.read_replica import nearest
+
+    brokers = on.image().brokers
+
+    def prefer(replica: Replica, wanted: FetchedPartition) -> int:
+        start = replica.log.log_start_offset
+        return nearest(replica.partition, start, wanted.fetch_offset, rack, brokers)
+
+    return prefer
+
+
+def _limits(request: FetchRequest, broker_max_bytes: int, version: int) -> FetchLimits:
     state = request.replica_state
     replica_id = request.replica_id if state is None else state.replica_id
     if replica_id == NO_FOLLOWER:
@@ -72,7 +99,12 @@ def _limits(request: FetchRequest, broker_max_bytes: int) -> FetchLimits:
         isolation = READ_TO_END if replica_id >= 0 else READ_UNCOMMITTED
     max_bytes = min(request.max_bytes, broker_max_bytes)
     return FetchLimits(
-        min(request.min_bytes, max_bytes), max_bytes, request.max_wait_ms, isolation, replica_id
+        min(request.min_bytes, max_bytes),
+        max_bytes,
+        request.max_wait_ms,
+        isolation,
+        replica_id,
+        replica_id >= 0 or version < FOLLOWERS_SERVE_SINCE,
     )
 
 
@@ -93,6 +125,7 @@ def _context(
                 row.partition_max_bytes,
                 row.current_leader_epoch,
                 row.last_fetched_epoch,
+                row.log_start_offset,
             )
     forgotten: list[FetchKey] = [
         (topic.topic_id if by_id else topic.topic, partition)
@@ -139,6 +172,8 @@ def _row(index: int, read: PartitionRead) -> FetchablePartitionResponse:
             AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
             for producer_id, first_offset in read.aborted_transactions
         ]
+    if read.preferred_read_replica >= 0:
+        row.preferred_read_replica = read.preferred_read_replica
     if read.diverging_epoch is not None:
         epoch, end_offset = read.diverging_epoch
         row.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)

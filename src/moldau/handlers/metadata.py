@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from moldau.handlers.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
@@ -154,7 +154,7 @@ class _View:
             in_cluster = leader in self._alive
             error = self._unreachable_leader if in_cluster else Error.LEADER_NOT_AVAILABLE
             leader = -1
-        offline = self.offline(partition.replicas)
+        offline = self.offline(partition.replicas, partition.offline)
         if self._unreachable_replica and not error and offline:
             error = Error.REPLICA_NOT_AVAILABLE
         return MetadataResponsePartition(
@@ -167,8 +167,10 @@ class _View:
             offline_replicas=offline,
         )
 
-    def offline(self, replicas: Iterable[BrokerId]) -> list[BrokerId]:
-        return [broker for broker in replicas if broker not in self._reachable]
+    def offline(
+        self, replicas: Iterable[BrokerId], known: Collection[BrokerId] = ()
+    ) -> list[BrokerId]:
+        return [broker for broker in replicas if broker not in self._reachable or broker in known]
 
 
 def unknown_topic_error(name: str) -> Error:

@@ -9,6 +9,7 @@ from moldau.handlers.context import RequestContext
 from moldau.handlers.services import Services
 from moldau.model.cluster import INTERNAL_TOPICS
 from moldau.model.errors import ApiError, Error
+from moldau.model.names import Offset
 from moldau.replication.replica import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
@@ -19,7 +20,9 @@ from moldau.replication.replica import (
     READ_COMMITTED,
     READ_TO_END,
     READ_UNCOMMITTED,
+    Replica,
 )
+from moldau.replication.waiting import Watched
 from moldau.wire.messages.offsets import (
     EpochEndOffset,
     ListOffsetsPartition,
@@ -40,7 +43,12 @@ from moldau.wire.messages.topics import (
     DeleteRecordsTopicResult,
 )
 
+Awaited = list[tuple[DeleteRecordsPartitionResult, Replica, Offset]]
+"""Rows that wait until followers have deleted everything before an offset, too."""
+
 CONSUMER: Final = -1
+NOT_AVAILABLE_SINCE: Final = 5
+"""The version from which clients know OFFSET_NOT_AVAILABLE."""
 SPECIAL_TIMESTAMPS_SINCE = {
     LATEST_TIMESTAMP: 1,
     EARLIEST_TIMESTAMP: 1,
@@ -91,7 +99,10 @@ def _offset(
         replica = on.replicas.find(topic, index)
         found = replica.offset_at(timestamp, isolation, row.current_leader_epoch)
     except ApiError as refusal:
-        return ListOffsetsPartitionResponse(partition_index=index, error_code=refusal.error)
+        error = refusal.error
+        if error is Error.OFFSET_NOT_AVAILABLE and version < NOT_AVAILABLE_SINCE:
+            error = Error.LEADER_NOT_AVAILABLE
+        return ListOffsetsPartitionResponse(partition_index=index, error_code=error)
     return ListOffsetsPartitionResponse(
         partition_index=index,
         timestamp=found.timestamp,
@@ -127,18 +138,24 @@ def _epoch_end(topic: str, row: OffsetForLeaderPartition, on: Services) -> Epoch
 async def delete_records(
     request: DeleteRecordsRequest, ctx: RequestContext, on: Services
 ) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
+    awaited: Awaited = []
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(topic.name, row, on) for row in topic.partitions],
+                partitions=[_delete(topic.name, row, on, awaited) for row in topic.partitions],
             )
             for topic in request.topics
         ]
     )
+    if awaited:
+        await _deleted_everywhere(awaited, on, request.timeout_ms)
+    return response
 
 
-def _delete(topic: str, row: DeleteRecordsPartition, on: Services) -> DeleteRecordsPartitionResult:
+def _delete(
+    topic: str, row: DeleteRecordsPartition, on: Services, awaited: Awaited
+) -> DeleteRecordsPartitionResult:
     try:
         replica = on.replicas.find(topic, row.partition_index)
         if topic in INTERNAL_TOPICS:
@@ -150,6 +167,37 @@ def _delete(topic: str, row: DeleteRecordsPartition, on: Services) -> DeleteReco
         return DeleteRecordsPartitionResult(
             partition_index=row.partition_index, low_watermark=-1, error_code=refusal.error
         )
-    return DeleteRecordsPartitionResult(
+    result = DeleteRecordsPartitionResult(
         partition_index=row.partition_index, low_watermark=low_watermark
     )
+    if replica.low_watermark < low_watermark:
+        awaited.append((result, replica, low_watermark))
+    return result
+
+
+async def _deleted_everywhere(awaited: Awaited, on: Services, timeout_ms: int) -> None:
+    """Wait for the followers, who hear of it with their next fetch."""
+    left = list(awaited)
+
+    def settle(_: Watched | None = None) -> bool:
+        left[:] = [each for each in left if not _is_deleted(*each)]
+        return not left
+
+    deadline_ms = on.clock.monotonic_ms() + timeout_ms
+    while not settle():
+        watched = [replica for _, replica, _ in left]
+        left_ms = deadline_ms - on.clock.monotonic_ms()
+        if not await on.replicas.waiting.until(watched, settle, left_ms):
+            break
+    for result, replica, _ in left:
+        result.error_code = Error.REQUEST_TIMED_OUT
+        result.low_watermark = replica.low_watermark
+
+
+def _is_deleted(
+    result: DeleteRecordsPartitionResult, replica: Replica, low_watermark: Offset
+) -> bool:
+    if not replica.partition.is_leader:
+        result.error_code, result.low_watermark = Error.NOT_LEADER_OR_FOLLOWER, -1
+        return True
+    return replica.low_watermark >= low_watermark

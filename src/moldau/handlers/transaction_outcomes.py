@@ -6,8 +6,9 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.handlers.remote_transactions import submit_partitions
 from moldau.model.errors import ApiError, Error
-from moldau.transactions.commands import ProducerIdNeeded
+from moldau.transactions.commands import AddPartitions, ProducerIdNeeded
 
 if TYPE_CHECKING:
     from moldau.handlers.services import Services
@@ -40,13 +41,20 @@ async def ask(transactional_id: str, command: Any, on: Services) -> Any:
     return outcome
 
 
-async def ask_patiently(transactional_id: str, command: Any, on: Services) -> Any:
-    """As `ask`, but wait a little while the last transaction is still being completed: that is
-    soon done, and the client would only have to come back."""
+async def ask_of_partitions(command: AddPartitions, on: Services) -> Any:
+    """As `ask`, for what may be coordinated by another broker."""
+    if not command.transactional_id:
+        raise ApiError(Error.INVALID_REQUEST, "the transactional id is empty")
+    return await _stored(submit_partitions(command, on), on)
+
+
+async def ask_patiently(command: AddPartitions, on: Services) -> Any:
+    """As `ask_of_partitions`, but wait a little while the last transaction is still being
+    completed: that is soon done, and the client would only have to come back."""
     deadline_ms = on.clock.monotonic_ms() + on.config.add_partitions_to_txn_retry_backoff_max_ms
     while True:
         try:
-            return await ask(transactional_id, command, on)
+            return await ask_of_partitions(command, on)
         except ApiError as refusal:
             is_passing = refusal.error is Error.CONCURRENT_TRANSACTIONS
             if not is_passing or on.clock.monotonic_ms() >= deadline_ms:

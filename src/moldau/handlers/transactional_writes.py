@@ -168,6 +168,7 @@ def _ask(
     request: ProduceRequest, ctx: RequestContext, on: Services, writes: list[_Write]
 ) -> _Asked | None:
     """None if nothing has to be asked."""
+    from moldau.handlers.remote_transactions import submit_partitions
     from moldau.transactions.commands import AddPartitions
     from moldau.transactions.facts import VERSION_1, VERSION_2
     from moldau.transactions.verification import REGISTERS_SINCE, BeforeWrite, before_write
@@ -192,7 +193,7 @@ def _ask(
         verify_only=not registers,
         client_version=VERSION_2 if registers else VERSION_1,
     )
-    return _Asked(places, version, on.transactions.submit(transactional_id, command))
+    return _Asked(places, version, submit_partitions(command, on))
 
 
 def _writes_of(request: ProduceRequest, ctx: RequestContext, on: Services) -> list[_Write]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.handlers import group_offsets
 from moldau.handlers.auto_topics import create_missing
-from moldau.handlers.transaction_outcomes import ask, ask_patiently, told
+from moldau.handlers.transaction_outcomes import ask, ask_of_partitions, ask_patiently, told
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from moldau.records.batch import NO_PRODUCER_EPOCH
@@ -219,8 +219,8 @@ async def _admit_offsets(
         verify_only=not registers,
         client_version=VERSION_2 if registers else VERSION_1,
     )
-    asking = ask_patiently if registers else ask
-    results = cast("Results", await asking(request.transactional_id, command, on))
+    asking = ask_patiently if registers else ask_of_partitions
+    results = cast("Results", await asking(command, on))
     if results[place] is not Error.NONE:
         raise ApiError(results[place], f"{place} is not in the transaction")
     if producers.markers_count(request.producer_id) != count:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from moldau.model.errors import ApiError, Error
-from moldau.model.names import Millis, Offset, TopicId
+from moldau.model.names import BrokerId, Millis, Offset, TopicId
 from moldau.model.regions import FileRegion
 
 NO_SESSION = 0
@@ -37,6 +37,7 @@ class FetchedPartition:
         "log_start_offset",
         "max_bytes",
         "partition",
+        "reader_log_start",
         "topic",
         "topic_id",
     )
@@ -50,6 +51,7 @@ class FetchedPartition:
         max_bytes: int,
         current_leader_epoch: int = -1,
         last_fetched_epoch: int = -1,
+        reader_log_start: Offset = -1,
     ) -> None:
         self.topic = topic
         """Empty if the client speaks in topic ids."""
@@ -59,6 +61,8 @@ class FetchedPartition:
         self.max_bytes = max_bytes
         self.current_leader_epoch = current_leader_epoch
         self.last_fetched_epoch = last_fetched_epoch
+        self.reader_log_start = reader_log_start
+        """Where a follower's own log starts."""
         self.high_watermark: Offset = -1
         self.log_start_offset: Offset = -1
 
@@ -67,6 +71,7 @@ class FetchedPartition:
         self.max_bytes = asked.max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
         self.last_fetched_epoch = asked.last_fetched_epoch
+        self.reader_log_start = asked.reader_log_start
 
     def told(self, read: PartitionRead) -> bool:
         """Remember what the client learns from this answer; False if it knows all of it."""
@@ -76,6 +81,7 @@ class FetchedPartition:
             or read.log_start_offset != self.log_start_offset
             or read.error != 0
             or read.diverging_epoch is not None
+            or read.preferred_read_replica >= 0
         )
         self.log_start_offset = read.log_start_offset
         # An error is told every time, and when it goes away that is news too.
@@ -95,6 +101,8 @@ class PartitionRead(NamedTuple):
     aborted_transactions: Sequence[tuple[int, Offset]] | None = None
     """(producer id, first offset) in order of offsets; None if the reader reads uncommitted."""
     diverging_epoch: tuple[int, Offset] | None = None
+    preferred_read_replica: BrokerId = -1
+    """A replica nearer to the consumer, which should read there (KIP-392)."""
 
 
 Answers = list[tuple[FetchedPartition, PartitionRead]]

@@ -19,7 +19,12 @@ Find = Callable[[FetchedPartition], Replica]
 """The replica that a client means; raises ApiError if it is not here."""
 
 
+Prefer = Callable[[Replica, FetchedPartition], BrokerId]
+"""The replica that a consumer should rather read from; NO_FOLLOWER if this one will do."""
+
 UNCOUNTED = -1
+WATERMARK_NEWS_MS: Millis = 10
+"""How long news of the high watermark wait for records to travel with them to a follower."""
 
 
 class FetchLimits(NamedTuple):
@@ -29,6 +34,8 @@ class FetchLimits(NamedTuple):
     isolation: int
     follower: BrokerId = NO_FOLLOWER
     """The broker that fetches to replicate."""
+    leader_only: bool = True
+    """Newer consumers may read from followers as well."""
 
 
 class Pass(NamedTuple):
@@ -39,7 +46,13 @@ class Pass(NamedTuple):
 
 
 def read_all(
-    find: Find, wanted: Sequence[FetchedPartition], limits: FetchLimits, now_ms: Millis
+    find: Find,
+    wanted: Sequence[FetchedPartition],
+    limits: FetchLimits,
+    now_ms: Millis,
+    prefer: Prefer | None = None,
+    *,
+    is_second: bool = False,
 ) -> Pass:
     answers: Answers = []
     room_bytes = limits.max_bytes
@@ -52,13 +65,26 @@ def read_all(
             if follower >= 0:
                 replica.partition.check_leader(partition.current_leader_epoch)
                 replica.partition.check_follower(follower, partition.current_leader_epoch)
+            elif prefer is not None:
+                nearer = prefer(replica, partition)
+                if nearer != NO_FOLLOWER:
+                    answers.append((partition, replica.read_elsewhere(isolation, nearer)))
+                    is_final = True
+                    continue
             # The first batch of all is sent whatever its size, or a client could never get past a
             # large one (KIP-74).
             read = replica.read(
-                partition, min(partition.max_bytes, room_bytes), not size_bytes, isolation
+                partition,
+                min(partition.max_bytes, room_bytes),
+                not size_bytes,
+                isolation,
+                limits.leader_only,
             )
             if follower >= 0 and read.diverging_epoch is None:
-                replica.follower_fetched(follower, partition.fetch_offset, now_ms)
+                if not is_second:
+                    replica.follower_fetched(
+                        follower, partition.fetch_offset, now_ms, partition.reader_log_start
+                    )
                 read = read._replace(high_watermark=replica.partition.high_watermark)
         except ApiError as refusal:
             read = PartitionRead(refusal.error)
@@ -69,6 +95,29 @@ def read_all(
             room_bytes = max(0, room_bytes - read.size_bytes)
         answers.append((partition, read))
     return Pass(answers, size_bytes, is_final)
+
+
+class NewsAwaited:
+    """Whether a follower would learn of a higher high watermark than it was told of."""
+
+    __slots__ = ("_told",)
+
+    def __init__(self, find: Find, wanted: Sequence[FetchedPartition]) -> None:
+        self._told: dict[Watched, Offset] = {}
+        for partition in wanted:
+            # Without a session nobody knows what was told.
+            if partition.high_watermark >= 0:
+                self._told[find(partition)] = partition.high_watermark
+
+    def __call__(self, place: Watched) -> bool:
+        assert isinstance(place, Replica)
+        return place.partition.high_watermark > self._told.get(
+            place, place.partition.high_watermark
+        )
+
+    @property
+    def is_there(self) -> bool:
+        return any(map(self, self._told))
 
 
 class BytesAwaited:
@@ -124,11 +173,40 @@ async def poll(
         awaited = BytesAwaited(limits.min_bytes - found.size_bytes, limits.isolation)
         for partition in wanted:
             awaited.watch(find(partition))
-        in_time = await waiting.until(awaited.watched, awaited, deadline_ms - clock_ms())
-        found = read_all(find, wanted, limits, clock_ms())
+        left_ms = deadline_ms - clock_ms()
+        if limits.follower >= 0:
+            in_time = await _until_worth_telling(find, wanted, awaited, left_ms, waiting)
+        else:
+            in_time = await waiting.until(awaited.watched, awaited, left_ms)
+        found = read_all(find, wanted, limits, clock_ms(), is_second=True)
         if not in_time:
             break
     return found.answers
+
+
+async def _until_worth_telling(
+    find: Find,
+    wanted: Sequence[FetchedPartition],
+    awaited: BytesAwaited,
+    left_ms: Millis,
+    waiting: Waiting,
+) -> bool:
+    """Wait for records. If only the high watermark moves, give records a moment to come along:
+    a follower needs to know, but under load the next records tell it anyway."""
+    news = NewsAwaited(find, wanted)
+    have_come = False
+
+    def is_ready(place: Watched) -> bool:
+        nonlocal have_come
+        have_come = awaited(place)
+        return have_come or news(place)
+
+    if not news.is_there:
+        in_time = await waiting.until(awaited.watched, is_ready, left_ms)
+        if not in_time or not news.is_there or have_come:
+            return in_time
+    await waiting.until(awaited.watched, awaited, min(left_ms, WATERMARK_NEWS_MS))
+    return False
 
 
 def is_enough(found: Pass, limits: FetchLimits) -> bool:

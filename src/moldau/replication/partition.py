@@ -254,6 +254,9 @@ class Partition:
         """-1 until it has fetched in this leader epoch."""
         return self._followers[follower].offset_end
 
+    def follower_start(self, follower: BrokerId) -> Offset:
+        return self._followers[follower].log_start
+
     def followers(self) -> dict[BrokerId, Follower]:
         return self._followers
 

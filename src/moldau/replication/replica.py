@@ -250,6 +250,9 @@ class Replica(Watched):
             diverging_epoch,
         )
 
+    def read_elsewhere(self, isolation: int, nearer: BrokerId) -> PartitionRead:
+        return self._read_nothing(isolation)._replace(preferred_read_replica=nearer)
+
     def _divergence(self, wanted: FetchedPartition) -> tuple[int, Offset] | None:
         """Where the reader's log parts from ours, if it does (KIP-595)."""
         epoch, offset_end = self.log.epoch_end_offset(wanted.last_fetched_epoch)
@@ -270,8 +273,9 @@ class Replica(Watched):
     ) -> None:
         """A follower asks from `offset_end` on, so it has everything before."""
         partition = self.partition
-        before = partition.high_watermark
-        if partition.follower_fetched(follower, offset_end, now_ms, log_start) != before:
+        before, low_before = partition.high_watermark, partition.follower_start(follower)
+        after = partition.follower_fetched(follower, offset_end, now_ms, log_start)
+        if after != before or log_start != low_before:
             self._waiting.changed(self)
         if self.isr_changes is not None and partition.may_join(follower):
             self.isr_changes.join(self, follower)
