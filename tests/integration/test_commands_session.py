@@ -190,6 +190,46 @@ def test_the_cluster_is_told_in_kafkas_words(tool: Run, broker: BrokerProcess) -
     assert json.loads(tool("topics", "--list", "--json").stdout) is not None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "topics --describe",
+        "configs --describe --topic {topic}",
+        "consumer-groups --list",
+        "groups --list",
+        "get-offsets --topic {topic}",
+        "log-dirs --describe",
+        "transactions list",
+        "producer-perf-test --topic {topic} --num-records 5 --record-size 9 --throughput -1",
+        "consumer-perf-test --topic {topic} --num-records 2",
+        "e2e-latency --topic {topic} --num-records 2 --producer-acks all --record-size 9",
+        "reassign-partitions --list",
+        "leader-election --election-type preferred --all-topic-partitions",
+        "broker-api-versions",
+        "cluster cluster-id",
+        "features describe",
+        "console-consumer --topic {topic} --from-beginning --max-messages 1",
+    ],
+)
+def test_answers_can_be_had_as_json(tool: Run, topic: str, line: str) -> None:
+    tool("console-producer", "--topic", topic, stdin="a\nb\n")
+    name, *words = line.format(topic=topic).split()
+    ran = tool(name, *words, "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) is not None
+
+
+def test_a_record_in_json_has_all_its_fields(tool: Run, topic: str) -> None:
+    parsed = ("--reader-property", "parse.key=true", "--reader-property", "parse.headers=true")
+    tool("console-producer", "--topic", topic, *parsed, stdin="h:1\tk\tWörter\n")
+    words = ("--topic", topic, "--from-beginning", "--max-messages", "1", "--json")
+    row = json.loads(tool("console-consumer", *words).stdout)
+    assert row.pop("timestamp") > 0
+    assert row.pop("partition") in (0, 1)
+    expected = {"topic": topic, "offset": 0, "headers": [["h", "1"]], "key": "k"}
+    assert row == {**expected, "value": "Wörter"}
+
+
 def test_verifiable_clients_agree(tool: Run, topic: str) -> None:
     made = tool("verifiable-producer", "--topic", topic, "--max-messages", "50").stdout
     events = [json.loads(line) for line in made.splitlines()]

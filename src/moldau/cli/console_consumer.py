@@ -10,7 +10,7 @@ from moldau.cli.clients import bootstrap_of, client_faults, key_values, properti
 from moldau.cli.faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, integer, long
 from moldau.cli.output import Output
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 from moldau.model.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def main(given: Given, out: Output) -> None:
             out.remark(f"Option --{old} is deprecated. Use --{new} instead.")
     from moldau.cli.formatters import formatter_of
 
-    formatter = formatter_of(given.text("formatter"), format_properties(given))
+    name = "JsonLines" if given.has("json") else given.text("formatter")
+    formatter = formatter_of(name, format_properties(given))
     settings = settings_of(given, out)
     with client_faults():
         reach(str(settings["bootstrap.servers"]), {}, out)
@@ -266,6 +267,7 @@ TOOL = Tool(
         Flag("--enable-systest-events", hidden=True),
         Flag("--zookeeper", takes="HOST:PORT", hidden=True),
         COMMAND_CONFIG,
+        JSON._replace(help="Print each record as a line of JSON."),
     ),
     main=main,
     examples=(

@@ -12,7 +12,7 @@ from moldau.cli.clients import bootstrap_of, client_faults, key_values, properti
 from moldau.cli.faults import UsageFault
 from moldau.cli.flags import Flag, Given, integer, long
 from moldau.cli.output import Output
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 
 if TYPE_CHECKING:
     from moldau.client.consumer import Consumer
@@ -61,7 +61,7 @@ class PerfTest:
         self.consumer = consumer
         self.given = given
         self.out = out
-        self.is_detailed = given.has("show-detailed-stats")
+        self.is_detailed = given.has("show-detailed-stats") and not given.has("json")
         self.count = self.bytes = 0
         self.window_count = self.window_bytes = 0
         self.joining_s = self.window_joining_s = 0.0
@@ -69,7 +69,7 @@ class PerfTest:
     def run(self) -> None:
         given = self.given
         wanted = given.number("num-records" if given.has("num-records") else "messages")
-        if not given.has("hide-header"):
+        if not given.has("hide-header") and not given.has("json"):
             first = "time, threadId" if self.is_detailed else "start.time, end.time"
             self.out.line(f"{first}, {RATES}, {TIMES}")
         if given.has("include"):
@@ -109,6 +109,18 @@ class PerfTest:
         ends = datetime.now()
         fetching = max(seconds - self.joining_s, 1e-3)
         mib = self.bytes / MIB
+        if self.given.has("json"):
+            self.out.json(
+                {
+                    "records": self.count,
+                    "mib": mib,
+                    "records_per_second": self.count / seconds,
+                    "mib_per_second": mib / seconds,
+                    "rebalance_ms": int(self.joining_s * 1000),
+                    "fetch_ms": int(fetching * 1000),
+                }
+            )
+            return
         self.out.line(
             f"{self.date(wall_start)}, {self.date(ends)}, {mib:.4f}, {mib / seconds:.4f},"
             f" {self.count}, {self.count / seconds:.4f}, {int(self.joining_s * 1000)},"
@@ -160,6 +172,7 @@ TOOL = Tool(
         Flag("--command-property", "A setting of the consumer.", takes="KEY=VALUE", repeats=True),
         Flag("--consumer.config", takes="FILE", hidden=True),
         COMMAND_CONFIG,
+        JSON,
     ),
     main=main,
     examples=(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from moldau.cli.clients import client_faults, properties_file, reach
 from moldau.cli.faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import Output
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 from moldau.model.names import TopicPartition
 
 ANSWER_SECONDS = 60.0
@@ -40,11 +41,15 @@ def main(given: Given, out: Output) -> None:
     settings["bootstrap.servers"] = values["bootstrap-server"]
     with client_faults():
         reach(settings["bootstrap.servers"], {}, out)
-        create_topic(settings, values["topic"], out)
-        times = measure(settings, values, count, size, out)
+        progress = Output(sys.stderr) if given.has("json") else out
+        create_topic(settings, values["topic"], progress)
+        times = measure(settings, values, count, size, progress)
     ordered = sorted(times)
-    out.line(f"Avg latency: {sum(times) / count:.4f} ms")
     p50, p99, p999 = (int(ordered[int(count * share)]) for share in (0.5, 0.99, 0.999))
+    if given.has("json"):
+        out.json({"avg_ms": sum(times) / count, "p50_ms": p50, "p99_ms": p99, "p99.9_ms": p999})
+        return
+    out.line(f"Avg latency: {sum(times) / count:.4f} ms")
     out.line(f"Percentiles: 50th = {p50}, 99th = {p99}, 99.9th = {p999}")
 
 
@@ -137,6 +142,7 @@ TOOL = Tool(
         Flag("--producer-acks", "1 or all.", takes="ACKS"),
         Flag("--record-size", "Bytes of each.", takes="BYTES", kind=integer),
         COMMAND_CONFIG,
+        JSON,
     ),
     main=main,
     words_max=7,

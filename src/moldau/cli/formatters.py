@@ -120,6 +120,31 @@ def text_of(
     return text
 
 
+class JsonLines:
+    """A line of JSON for each record; bytes that are no text are escaped by their numbers."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.key_text = text_of(properties, "key", b"")
+        self.value_text = text_of(properties, "value", b"")
+
+    def format(self, record: ConsumerRecord) -> bytes:
+        def shown(text: bytes | None) -> str | None:
+            return None if text is None else text.decode(errors="backslashreplace")
+
+        row = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "headers": [[name, shown(value)] for name, value in record.headers],
+            "key": None if record.key is None else shown(self.key_text(record.topic, record.key)),
+            "value": (
+                None if record.value is None else shown(self.value_text(record.topic, record.value))
+            ),
+        }
+        return compact_json(row).encode() + b"\n"
+
+
 class NoOutput:
     def format(self, record: ConsumerRecord) -> bytes:
         return b""
@@ -185,6 +210,8 @@ def formatter_of(name: str, properties: Mapping[str, str]) -> Formatter:
     match name.replace("$", ".").rpartition(".")[2]:
         case "DefaultMessageFormatter" | "LoggingMessageFormatter":
             return DefaultFormatter(properties)
+        case "JsonLines":
+            return JsonLines(properties)
         case "NoOpMessageFormatter":
             return NoOutput()
         case "OffsetsMessageFormatter":

@@ -81,6 +81,20 @@ class Latencies:
             f" {p999} ms 99.9th."
         )
 
+    def as_json(self) -> dict[str, float]:
+        seconds = max(time.monotonic() - self.start, 1e-9)
+        ordered = sorted(self.milliseconds)
+        count = len(ordered)
+        return {
+            "records": count,
+            "failed": self.failed,
+            "records_per_second": count / seconds,
+            "mib_per_second": self.bytes / seconds / MIB,
+            "latency_avg_ms": sum(ordered) / count if count else 0.0,
+            "latency_max_ms": ordered[-1] if ordered else 0.0,
+            **{f"latency_p{share * 100:g}_ms": percentile(ordered, share) for share in PERCENTILES},
+        }
+
 
 def percentile(ordered: list[float], share: float) -> int:
     return int(ordered[int(share * len(ordered))]) if ordered else 0

@@ -15,7 +15,7 @@ from moldau.cli.flags import Flag, Given, integer, long
 from moldau.cli.latencies import Latencies
 from moldau.cli.output import Output
 from moldau.cli.throttle import Throttle
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 
 if TYPE_CHECKING:
     from moldau.client.producer import Producer
@@ -118,7 +118,8 @@ class PerfTest:
         self.payloads = payloads
         self.is_transactional = is_transactional
         self.transaction_ms = given.number("transaction-duration-ms")
-        self.all = Latencies(given.number("reporting-interval"), out)
+        interval_ms = 0 if given.has("json") else given.number("reporting-interval")
+        self.all = Latencies(interval_ms, out)
         self.steady: Latencies | None = None
 
     def run(self) -> None:
@@ -149,6 +150,9 @@ class PerfTest:
         producer.flush()
         if self.all.failed:
             self.out.remark(f"{self.all.failed} records were not stored: {self.all.fault}")
+        if given.has("json"):
+            self.out.json(self.all.as_json())
+            return
         self.all.total()
         if self.steady is not None:
             self.steady.total("steady state ")
@@ -197,6 +201,7 @@ TOOL = Tool(
         ),
         Flag("--reporting-interval", "Pause between reports.", "MS", kind=long, default=5000),
         COMMAND_CONFIG,
+        JSON,
     ),
     main=main,
     examples=(

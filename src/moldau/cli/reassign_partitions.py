@@ -23,7 +23,7 @@ from moldau.cli.reassignment_plans import (
     throttled_topics,
     topics_of,
 )
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 from moldau.model.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -86,11 +86,16 @@ def generate(admin: Admin, given: Given, out: Output) -> None:
         for row in topic.partitions:
             current[TopicPartition(name, row.partition)] = row.replicas
             proposed[TopicPartition(name, row.partition)] = fresh[row.partition]
+    before = assignment_json(current, directories(admin, current))
+    after = assignment_json(proposed, {})
+    if given.has("json"):
+        out.json({"current": before, "proposed": after})
+        return
     out.line("Current partition replica assignment")
-    out.line(compact_json(assignment_json(current, directories(admin, current))))
+    out.line(compact_json(before))
     out.line()
     out.line("Proposed partition reassignment configuration")
-    out.line(compact_json(assignment_json(proposed, {})))
+    out.line(compact_json(after))
 
 
 def directories(admin: Admin, partitions: Plan) -> dict[tuple[TopicPartition, int], str]:
@@ -259,6 +264,19 @@ def cancel(admin: Admin, given: Given, out: Output) -> None:
 
 def list_all(admin: Admin, given: Given, out: Output) -> None:
     under_way = moving(admin)
+    if given.has("json"):
+        out.json(
+            [
+                {
+                    "partition": str(tp),
+                    "replicas": change.replicas,
+                    "adding": change.adding_replicas,
+                    "removing": change.removing_replicas,
+                }
+                for tp, change in sorted(under_way.items())
+            ]
+        )
+        return
     if not under_way:
         out.line("No partition reassignments found.")
         return
@@ -310,6 +328,7 @@ TOOL = Tool(
         Flag("--bootstrap-controller", takes="HOST:PORT", hidden=True),
         ZOOKEEPER,
         COMMAND_CONFIG,
+        JSON,
     ),
     main=main,
     fault_opening="Error: ",

@@ -9,7 +9,7 @@ from typing import Any
 from moldau.cli.clients import bootstrap_of, client_faults, properties_file, reach
 from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import Output
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 from moldau.cli.verifiable_producer import event
 
 POLL_SECONDS = 1.0
@@ -184,6 +184,7 @@ TOOL = Tool(
         Flag("--group-remote-assignor", takes="NAME", hidden=True),
         Flag("--consumer.config", takes="FILE", hidden=True),
         COMMAND_CONFIG,
+        JSON._replace(help="Taken, for the lines are JSON anyway."),
     ),
     main=main,
     examples=(

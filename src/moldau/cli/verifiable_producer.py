@@ -15,7 +15,7 @@ from moldau.cli.clients import bootstrap_of, client_faults, java_name, propertie
 from moldau.cli.flags import Flag, Given, integer, long
 from moldau.cli.output import Output
 from moldau.cli.throttle import Throttle
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -162,6 +162,7 @@ TOOL = Tool(
         Flag("--repeating-keys", "Keys from 0 up to this, again and again.", "N", kind=integer),
         Flag("--producer.config", takes="FILE", hidden=True),
         COMMAND_CONFIG,
+        JSON._replace(help="Taken, for the lines are JSON anyway."),
     ),
     main=main,
     examples=(

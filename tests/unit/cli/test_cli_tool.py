@@ -8,6 +8,7 @@ from importlib import import_module
 import pytest
 
 from moldau.cli.catalogue import COMMANDS
+from moldau.cli.completion import following
 from moldau.cli.faults import CommandFault
 from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
@@ -48,6 +49,20 @@ def test_every_command_explains_itself_with_examples(tool: Tool) -> None:
     assert code == 0
     assert f"usage: moldau {tool.name}" in text
     assert "examples:" in text
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_every_command_that_answers_can_answer_in_json(tool: Tool) -> None:
+    without = {"console-producer", "dump-log"}
+    for each in tool.commands or (tool,):
+        has = any(flag.key == "json" for flag in (*each.flags, *tool.flags))
+        assert has != (tool.name in without)
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_the_shell_completes_every_shown_flag(tool: Tool) -> None:
+    shown = {name for flag in tool.all_flags() if not flag.hidden for name in flag.names.split()}
+    assert shown <= set(following(["moldau", tool.name, ""]))
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
