@@ -20,7 +20,11 @@ from moldau.config.broker_log import LogSettings
 from moldau.config.broker_network import NetworkSettings
 from moldau.config.broker_security import SecuritySettings
 from moldau.config.broker_share import ShareSettings
+from moldau.config.client import ClientSettings
+from moldau.config.client_admin import AdminConfig
+from moldau.config.client_consumer import ConsumerConfig
 from moldau.config.client_metrics import ClientMetricsConfig
+from moldau.config.client_producer import ProducerConfig
 from moldau.config.definition import DAY, HOUR, LONG_MAX, MINUTE, SECOND, Setting, Settings
 from moldau.config.group import GroupConfig
 from moldau.config.topic import TopicConfig
@@ -51,6 +55,9 @@ def pages() -> dict[Path, str]:
         REFERENCE / "broker-configs.md": broker_configs(),
         REFERENCE / "topic-configs.md": topic_configs(),
         REFERENCE / "group-configs.md": group_configs(),
+        REFERENCE / "producer-configs.md": client_configs("Producer", ProducerConfig),
+        REFERENCE / "consumer-configs.md": client_configs("Consumer", ConsumerConfig),
+        REFERENCE / "admin-configs.md": client_configs("Admin", AdminConfig),
         REFERENCE / "errors.md": errors(),
         REFERENCE / "api-versions.md": api_versions(),
         REFERENCE / "files.md": files(),
@@ -135,6 +142,33 @@ def group_configs() -> str:
             with_broker_settings(ClientMetricsConfig),
         ]
     )
+
+
+def client_configs(client: str, table: type[ClientSettings]) -> str:
+    """Its own settings first; then those that all clients have, as far as it keeps them."""
+    shared = {key for key, row in ClientSettings.rows.items() if table.rows.get(key) is row}
+    own = [row for key, row in table.rows.items() if key not in shared]
+    common = [row for key, row in table.rows.items() if key in shared]
+    return "\n".join(
+        [
+            NOTE.format(table=f"src/moldau/config/client_{client.lower()}.py and client.py"),
+            f"# {client} settings\n",
+            f"`moldau.{client}` and `moldau.aio.{client}` take them as a mapping with these keys,\n"
+            "or as keywords with underscores for dots.\n",
+            setting_rows(own),
+            "## Settings that all clients have\n",
+            setting_rows(common),
+        ]
+    )
+
+
+def setting_rows(listed: Iterable[Setting]) -> str:
+    rows = [
+        (f"`{row.key}`", row.kind.name.lower(), default(row), limits(row), doc(row))
+        for row in listed
+        if not row.hidden
+    ]
+    return markdown(("Key", "Type", "Default", "Allowed", "Meaning"), rows)
 
 
 def with_broker_settings(table: type[Settings]) -> str:

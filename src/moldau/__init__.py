@@ -16,23 +16,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from moldau import aio as aio
+    from moldau import errors as errors
     from moldau.client.admin import Admin as Admin
     from moldau.client.admin_results import ConfigResource as ConfigResource
     from moldau.client.admin_results import NewPartitions as NewPartitions
     from moldau.client.admin_results import NewTopic as NewTopic
     from moldau.client.admin_results import OffsetSpec as OffsetSpec
+    from moldau.client.assignors import Assignor as Assignor
     from moldau.client.cluster import PartitionInfo as PartitionInfo
     from moldau.client.consumer import Consumer as Consumer
     from moldau.client.consumer_group import ConsumerRebalanceListener as ConsumerRebalanceListener
+    from moldau.client.errors import ConcurrentModificationError as ConcurrentModificationError
     from moldau.client.errors import KafkaError as KafkaError
+    from moldau.client.interceptors import ConsumerInterceptor as ConsumerInterceptor
+    from moldau.client.interceptors import ProducerInterceptor as ProducerInterceptor
+    from moldau.client.partitioners import Partitioner as Partitioner
+    from moldau.client.partitioners import RoundRobinPartitioner as RoundRobinPartitioner
+    from moldau.client.producer import BulkDelivery as BulkDelivery
     from moldau.client.producer import Producer as Producer
     from moldau.client.producer import ProducerRecord as ProducerRecord
     from moldau.client.producer import RecordMetadata as RecordMetadata
+    from moldau.client.producer_delivery import Delivery as Delivery
+    from moldau.client.producer_session import ProducerSession as ProducerSession
     from moldau.client.records import ConsumerGroupMetadata as ConsumerGroupMetadata
     from moldau.client.records import ConsumerRecord as ConsumerRecord
     from moldau.client.records import ConsumerRecords as ConsumerRecords
     from moldau.client.records import OffsetAndMetadata as OffsetAndMetadata
     from moldau.client.records import OffsetAndTimestamp as OffsetAndTimestamp
+    from moldau.client.records import TimestampType as TimestampType
     from moldau.client.serializers import Deserializer as Deserializer
     from moldau.client.serializers import LongDeserializer as LongDeserializer
     from moldau.client.serializers import LongSerializer as LongSerializer
@@ -50,13 +62,19 @@ if TYPE_CHECKING:
 _HOMES = {
     "moldau.client.admin": "Admin",
     "moldau.client.admin_results": "ConfigResource NewPartitions NewTopic OffsetSpec",
+    "moldau.client.assignors": "Assignor",
     "moldau.client.cluster": "PartitionInfo",
     "moldau.client.consumer": "Consumer",
     "moldau.client.consumer_group": "ConsumerRebalanceListener",
-    "moldau.client.errors": "KafkaError",
-    "moldau.client.producer": "Producer ProducerRecord RecordMetadata",
+    "moldau.client.errors": "ConcurrentModificationError KafkaError",
+    "moldau.client.interceptors": "ConsumerInterceptor ProducerInterceptor",
+    "moldau.client.partitioners": "Partitioner RoundRobinPartitioner",
+    "moldau.client.producer": "BulkDelivery Producer ProducerRecord RecordMetadata",
+    "moldau.client.producer_delivery": "Delivery",
+    "moldau.client.producer_session": "ProducerSession",
     "moldau.client.records": (
-        "ConsumerGroupMetadata ConsumerRecord ConsumerRecords OffsetAndMetadata OffsetAndTimestamp"
+        "ConsumerGroupMetadata ConsumerRecord ConsumerRecords OffsetAndMetadata "
+        "OffsetAndTimestamp TimestampType"
     ),
     "moldau.client.serializers": (
         "Deserializer LongDeserializer LongSerializer Serializer StringDeserializer "
@@ -68,7 +86,7 @@ _HOMES = {
     "moldau.model.names": "TopicPartition",
 }
 _ALIASES = {"KafkaConsumer": "Consumer", "KafkaProducer": "Producer"}
-_MODULES = {"aio": "moldau.aio", "errors": "moldau.client.errors"}
+_MODULES = {"aio": "moldau.aio", "errors": "moldau.errors"}
 
 
 def __getattr__(name: str) -> Any:

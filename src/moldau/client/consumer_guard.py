@@ -11,11 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.client.consumer_engine import ConsumerEngine
-from moldau.client.errors import IllegalStateError
-
-
-class ConcurrentModificationError(IllegalStateError):
-    """A consumer was used from two places at once."""
+from moldau.client.errors import ConcurrentModificationError as ConcurrentModificationError
 
 
 class SoleTask:

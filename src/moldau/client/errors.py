@@ -77,6 +77,10 @@ class IllegalStateError(KafkaError):
     """The call is not allowed now, for instance because the client is closed."""
 
 
+class ConcurrentModificationError(IllegalStateError):
+    """A consumer was used from two places at once."""
+
+
 class SerializationError(KafkaError):
     """A key or value cannot be turned into bytes, or bytes into a key or value."""
 

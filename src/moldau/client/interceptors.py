@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from moldau.client.loading import instance_of
+from moldau.client.records import ConsumerRecords, OffsetAndMetadata
+from moldau.model.names import TopicPartition
 from moldau.records.kernel import Headers
 
 
@@ -47,6 +49,19 @@ class ProducerInterceptor:
 
     def close(self) -> None:
         """Called when the producer closes."""
+
+
+class ConsumerInterceptor:
+    """Sees what a consumer reads and commits; any object with some of the methods will do."""
+
+    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords | None:
+        """Before `poll` returns them; what is returned takes their place."""
+
+    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """When the group's coordinator has stored them."""
+
+    def close(self) -> None:
+        """Called when the consumer closes."""
 
 
 def load_interceptors(

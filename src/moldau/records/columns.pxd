@@ -56,6 +56,8 @@ cdef inline void _copy(
 cdef class Columns:
     cdef readonly Py_ssize_t capacity
     cdef readonly Py_ssize_t rows
+    cdef readonly long long base_offset
+    cdef readonly long long base_timestamp
     cdef readonly Py_ssize_t null_keys
     cdef readonly Py_ssize_t null_values
     cdef readonly Py_ssize_t headers
@@ -81,8 +83,7 @@ cdef class Columns:
         key_size=cython.longlong, key_start=Py_ssize_t, header_count=cython.longlong)
     cdef int _add(
         self, const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end,
-        long long count, long long delta_first, long long base_offset,
-        long long base_timestamp) noexcept nogil
+        long long count, long long delta_first) noexcept nogil
 
     @cython.locals(
         header=Py_ssize_t, key_end=cython.longlong,
@@ -93,18 +94,14 @@ cdef class Columns:
         long long count) noexcept nogil
 
 cdef inline int _add_unlocked(
-        Columns columns, const unsigned char[::1] buffer, tuple span, tuple numbers,
-        tuple bases) except -2:
+        Columns columns, const unsigned char[::1] buffer, tuple span, tuple numbers) except -2:
     cdef Py_ssize_t position = span[0]
     cdef Py_ssize_t end = span[1]
     cdef long long count = numbers[0]
     cdef long long delta_first = numbers[1]
-    cdef long long base_offset = bases[0]
-    cdef long long base_timestamp = bases[1]
     cdef int fault
     with nogil:
-        fault = columns._add(
-            buffer, position, end, count, delta_first, base_offset, base_timestamp)
+        fault = columns._add(buffer, position, end, count, delta_first)
     return fault
 
 cdef inline bytearray _uncleared(Py_ssize_t size_bytes):

@@ -195,13 +195,9 @@ def _copy_slice(out: memoryview, position: int, buffer: Buffer, start: int, size
 
 
 def _add_locked(
-    columns: Columns,
-    buffer: Buffer,
-    span: tuple[int, int],
-    numbers: tuple[int, int],
-    bases: tuple[int, int],
+    columns: Columns, buffer: Buffer, span: tuple[int, int], numbers: tuple[int, int]
 ) -> int:
-    return columns._add(buffer, *span, *numbers, *bases)
+    return columns._add(buffer, *span, *numbers)
 
 
 def fresh_bytes(size_bytes: int) -> bytearray:
@@ -226,6 +222,8 @@ class Columns:
         _, rows, key_bytes, value_bytes, headers, header_key_bytes, header_value_bytes = measure
         self.capacity = rows
         self.rows = 0
+        self.base_offset = 0
+        self.base_timestamp = 0
         self.null_keys = 0
         self.null_values = 0
         self.headers = 0
@@ -252,19 +250,11 @@ class Columns:
     ) -> None:
         """Append a body that was measured; `bases` are its base offset and base timestamp."""
         buffer, position, end = body
-        if _add_unlocked(self, buffer, (position, end), (count, delta_first), bases):  # type: ignore[name-defined]  # noqa: F821
+        self.base_offset, self.base_timestamp = bases
+        if _add_unlocked(self, buffer, (position, end), (count, delta_first)):  # type: ignore[name-defined]  # noqa: F821
             raise IndexError("the columns were made for other records")
 
-    def _add(
-        self,
-        buffer: Buffer,
-        position: int,
-        end: int,
-        count: int,
-        delta_first: int,
-        base_offset: int,
-        base_timestamp: int,
-    ) -> int:
+    def _add(self, buffer: Buffer, position: int, end: int, count: int, delta_first: int) -> int:
         """0, or -1 if the records do not fit. Raises nothing: it runs without the lock."""
         row = self.rows
         key_end = self.key_ends[row]
@@ -303,8 +293,8 @@ class Columns:
             if header_count > 0 and self._add_headers(buffer, position, record_end, header_count):
                 return -1
             position = record_end
-            self.offsets[row] = base_offset + delta
-            self.timestamps[row] = base_timestamp + timestamp
+            self.offsets[row] = self.base_offset + delta
+            self.timestamps[row] = self.base_timestamp + timestamp
             row += 1
             self.key_ends[row] = key_end
             self.value_ends[row] = value_end
