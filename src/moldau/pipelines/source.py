@@ -203,7 +203,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, until = offsets_from(start), offsets_from(end)
         if begin == until:
             return []
-        is_first = begin == self._initial
+        is_first = begin == self._initial and self.options.start.is_at(LATEST)
         ranges = self.plan.stream_ranges(begin, until, is_first=is_first)
         return [RangePartition(part) for part in ranges]
 

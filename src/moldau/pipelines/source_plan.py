@@ -82,9 +82,9 @@ class SourcePlan:
         self, start: Offsets, end: Offsets, *, is_first: bool = False
     ) -> list[OffsetRange]:
         """The tasks of a micro-batch. `is_first`: the start may be a later one than that of an
-        attempt before, whose end was kept; then what lies before it was never wanted."""
+        attempt before, whose end was kept as the real start; nothing lies between."""
         gone = sorted(tp for tp in start if tp not in end)
-        if gone:
+        if gone and not is_first:
             names = ", ".join(map(str, gone))
             lost(self.options, f"{names} is gone, perhaps with its topic")
         fresh = self.client.earliest([tp for tp in end if tp not in start])
