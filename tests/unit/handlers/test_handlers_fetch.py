@@ -25,6 +25,7 @@ from tests.support.services import NODE_ID, Node, batch, play, turns
 
 TWO_REPLICAS = PartitionImage(NODE_ID, 3, (NODE_ID, 2), (NODE_ID, 2))
 BY_NAME, BY_ID = 12, 18
+BEFORE_FOLLOWERS_SERVE = 10
 
 
 def part(
@@ -373,10 +374,12 @@ def test_a_parked_fetch_learns_that_its_topic_was_deleted(tmp_path: Path) -> Non
 def test_a_parked_fetch_learns_that_another_broker_leads(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         node.place("t", PartitionImage(NODE_ID, 3, (NODE_ID, 2), (NODE_ID,)))
-        waiting = node.park(request(part(), max_wait_ms=500), BY_NAME)
+        waiting = node.park(request(part(), max_wait_ms=500), BEFORE_FOLLOWERS_SERVE)
+        newer = node.park(request(part(current_leader_epoch=3), max_wait_ms=500), BY_NAME)
         await turns()
         node.place("t", PartitionImage(2, 4, (NODE_ID, 2), (2,)))
         assert only_row(await waiting).error_code == Error.NOT_LEADER_OR_FOLLOWER
+        assert only_row(await newer).error_code == Error.FENCED_LEADER_EPOCH
 
     play(scenario, tmp_path)
 
