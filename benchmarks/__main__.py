@@ -15,6 +15,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks import clients
 from benchmarks.brokers import PEERS, machine, versions
 from benchmarks.measures import FULL, GROUPS, QUICK, Scale, Values, take
 from benchmarks.report import page, report
@@ -72,9 +73,11 @@ def main() -> None:
     if asked.json:
         asked.json.write_text(json.dumps({"machine": machine(), "rounds": rounds}, indent=1) + "\n")
     if len(names) < len(PEERS):
-        print(json.dumps(rounds, indent=1))
+        print(clients.report(rounds) or json.dumps(rounds, indent=1))
         return
     text = report(rounds, machine(), versions())
+    if wanted & {"clients"}:
+        text += "\n" + clients.report(rounds)
     print(text)
     if asked.write_docs:
         DOCUMENT.write_text(page(text))

@@ -9,11 +9,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import count
 from typing import Any, Literal
 
-from benchmarks import requests
+from benchmarks import clients, requests
 from benchmarks.brokers import Peer
-from benchmarks.control import wait_for_first_ack
+from benchmarks.control import Control, wait_for_first_ack
 from benchmarks.load import Limits
 from benchmarks.process_usage import resident_bytes
 
@@ -74,7 +75,7 @@ MEASURES = (
     Measure("heartbeat_p50", "groups", "heartbeat answered, p50", "ms", "lower"),
     Measure("heartbeat_p99", "groups", "heartbeat answered, p99", "ms", "lower"),
 )
-GROUPS = tuple(dict.fromkeys(measure.group for measure in MEASURES))
+GROUPS = (*dict.fromkeys(measure.group for measure in MEASURES), "clients")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class Scale:
     transaction_slice_seconds: float
     groups: int
     heartbeat_seconds: float
+    client_records: int
 
 
 FULL = Scale(
@@ -110,6 +112,7 @@ FULL = Scale(
     transaction_slice_seconds=1.0,
     groups=1000,
     heartbeat_seconds=12.0,
+    client_records=1_000_000,
 )
 QUICK = Scale(
     rounds=1,
@@ -124,6 +127,7 @@ QUICK = Scale(
     transaction_slice_seconds=0.5,
     groups=200,
     heartbeat_seconds=3.0,
+    client_records=100_000,
 )
 
 Values = dict[str, float]
@@ -253,6 +257,32 @@ def groups(peer: Peer, scale: Scale) -> Values:
     )
 
 
+def compare_clients(peer: Peer, scale: Scale) -> Values:
+    """Each producer writes a topic of its own, all consumers read one and the same."""
+    values = {}
+    turn = next(_turns)
+    for size in clients.RECORD_SIZES:
+        loads = [(load, f"{load.name}-{size}") for load in clients.in_turn(clients.PRODUCERS, turn)]
+        read = f"moldau_produce-{size}"
+        loads += [(load, read) for load in clients.in_turn(clients.CONSUMERS, turn)]
+        for load, topic in loads:
+            if topic != read or load.name == "moldau_produce":
+                with Control(peer.port) as control:
+                    control.create_topic(topic, clients.PARTITIONS)
+            os.sync()
+            outcome = run_load(
+                "client_loads",
+                load=load.name,
+                servers=f"127.0.0.1:{peer.port}",
+                topic=topic,
+                partitions=clients.PARTITIONS,
+                records=clients.number_of(load, scale.client_records),
+                record_bytes=size,
+            )
+            values[clients.key(load.name, size)] = outcome["records"] / outcome["seconds"]
+    return values
+
+
 def records_per_batch(batch_bytes: int) -> int:
     """How many records of RECORD_BYTES a batch of at most this size holds."""
     one = len(requests.batch(RECORD_BYTES, 1, 0).encoded)
@@ -265,6 +295,8 @@ def load_share(outcome: dict[str, float]) -> float:
     return outcome["load_cpu_seconds"] / outcome["seconds"]
 
 
+_turns = count()
+
 TAKEN: dict[str, Callable[[Peer, Scale], Values]] = {
     "requests": one_record_requests,
     "produce": produce,
@@ -272,6 +304,7 @@ TAKEN: dict[str, Callable[[Peer, Scale], Values]] = {
     "latency": latency,
     "transactions": transactions,
     "groups": groups,
+    "clients": compare_clients,
 }
 NEEDS = {"fetch": "produce"}
 """Groups that read what another one wrote."""
