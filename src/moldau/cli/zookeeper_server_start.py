@@ -69,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
     return become(java_command(config, class_path, program=program))
 
 
-def become(command: Sequence[str]) -> NoReturn:
+def become(command: list[str]) -> NoReturn:
     os.execvp(command[0], command)
 
 
