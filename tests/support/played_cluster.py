@@ -116,7 +116,7 @@ class PlayedBroker:
             node_id, self.store, waiting, self.clock, self.config, ClusterImage("", -1)
         )
         numbers = count(1)
-        producer_ids = ProducerIdSource(cast(Any, self._no_ids))
+        producer_ids = ProducerIdSource(self._allocate)
         self.coordinators = Coordinators(
             node_id,
             config=lambda: self.config,
@@ -170,8 +170,9 @@ class PlayedBroker:
         self.port = self.server.bind(Listener(LISTENER, "127.0.0.1", 0)).port
         self.server.start()
 
-    async def _no_ids(self) -> Any:
-        raise AssertionError("nobody gives out producer ids here")
+    async def _allocate(self) -> range:
+        """Ids that no other broker gives."""
+        return range(self.node_id * 1000, self.node_id * 1000 + 1000)
 
     def replica(self, topic: str = "t", partition: int = 0) -> Replica:
         return self.replicas.find(topic, partition)
@@ -202,6 +203,7 @@ class PlayedCluster:
         self._outside: Peers | None = None
         self._controller = ScriptedBroker({AlterPartitionRequest: self._alter})
         self._cut: set[BrokerId] = set()
+        self._names: dict[bytes, str] = {}
 
     def endpoint_of(self, broker: BrokerId) -> Endpoint | None:
         if broker == CONTROLLER:
@@ -269,6 +271,7 @@ class PlayedCluster:
         """Give every replica that runs its role, then tell all brokers; the first errors."""
         isr = replicas if isr is None else isr
         self.partition_epoch += 1
+        self._names[topic_id_of(topic)] = topic
         rows = [
             LeaderAndIsrPartitionState(
                 partition_index=index,
@@ -347,7 +350,7 @@ class PlayedCluster:
             rows = []
             for row in topic.partitions:
                 isr = tuple(state.broker_id for state in row.new_isr_with_epochs)
-                name = topic.topic_id.rstrip(b"-").decode()
+                name = self._names[topic.topic_id]
                 self.proposals.append((TopicPartition(name, row.partition_index), isr))
                 if self.refuse_with is None:
                     self.partition_epoch += 1
