@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from moldau import __version__
 from moldau.broker.addresses import advertised_by, listeners_of, socket_settings_of
@@ -30,13 +32,13 @@ from moldau.controller.controller import Controller
 from moldau.engine.timers import Timers
 from moldau.handlers.produce_lane import PRODUCE, ProduceLane
 from moldau.handlers.producer_ids import ProducerIdSource
-from moldau.handlers.routes import ROUTES
+from moldau.handlers.routes import ROUTES, Route, cluster_routes
 from moldau.handlers.services import Services
 from moldau.handlers.transactional_writes import TransactionalWrites
 from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
 from moldau.metadata.store import StoreError
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
-from moldau.net.acceptor import BindFault
+from moldau.net.acceptor import BindFault, Listener
 from moldau.net.server import Server
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.replicas import Replicas
@@ -46,6 +48,10 @@ from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from moldau.storage.log_store import LogStore
 from moldau.storage.meta_properties import FILE_NAME as META_FILE
 from moldau.storage.threads import OneThread
+
+if TYPE_CHECKING:
+    from moldau.broker.cluster_parts import ClusterParts
+    from moldau.controller.cluster_controller import ClusterController
 
 log = logging.getLogger("kafka.server.KafkaServer")
 fetcher_log = logging.getLogger("kafka.server.ReplicaFetcherManager")
@@ -83,6 +89,8 @@ class Broker:
         self._coordinators: Coordinators | None = None
         self._services: Services | None = None
         self._server: Server | None = None
+        self._cluster: ClusterParts | None = None
+        """None while the broker stands alone."""
         self._endpoints: tuple[Endpoint, ...] = ()
 
     @property
@@ -126,6 +134,9 @@ class Broker:
         self._logs = logs
 
     async def _build(self) -> None:
+        if self.config.zookeeper_connect is not None:
+            await self._build_member()
+            return
         assert self._logs is not None
         config, node_id = self.config, self.config.node_id
         self._metadata = EmbeddedStore(Path(self._logs.directories[0].path) / FILE_NAME)
@@ -142,11 +153,8 @@ class Broker:
         self._replicas = Replicas(
             node_id, self._logs, waiting, self._clock, config, controller.image
         )
-        self._services = self._new_services(controller, self._replicas)
-        lanes = {PRODUCE: ProduceLane(self._services)}
-        dispatch = Dispatch(ROUTES, self._services, self._loop, lanes)
-        self._server = Server(self._loop, socket_settings_of(config), dispatch, OVERLAPPING)
-        bound = [self._server.bind(listener) for listener in listeners_of(config)]
+        services = self._new_services(controller, lambda: controller.image, self._replicas)
+        self._server, bound = self._new_server(services, ROUTES)
         controller.on_image(self._follow)
         image = await controller.load()
         log.info("Cluster ID = %s", image.cluster_id)
@@ -156,22 +164,74 @@ class Broker:
         self._plan_jobs()
         self._server.start()
 
-    def _new_services(self, controller: Controller, replicas: Replicas) -> Services:
+    async def _build_member(self) -> None:
+        """As one broker of several, on ZooKeeper."""
+        from moldau.broker.cluster_parts import ClusterParts
+        from moldau.broker.member import DuplicateBroker
+
+        assert self._logs is not None
+        config, node_id = self.config, self.config.node_id
+        self._cluster = cluster = await ClusterParts.open(
+            lambda: self.config, clock=self._clock, timers=self._timers, follow=self._follow_cluster
+        )
+        member = cluster.member
+        log.info("Cluster ID = %s", cluster.cluster_id)
+        self._logs.claim_cluster(cluster.cluster_id)
+        waiting = Waiting(self._loop, self._timers)
+        self._replicas = Replicas(node_id, self._logs, waiting, self._clock, config, member.image)
+        cluster.wire(
+            self._replicas,
+            waiting,
+            config=lambda: self.config,
+            clock=self._clock,
+            timers=self._timers,
+        )
+        services = self._new_services(member.controller, lambda: member.image, self._replicas)
+        services.member = member
+        member.services = services
+        self._server, bound = self._new_server(services, cluster_routes())
+        await member.load()
+        self._endpoints = advertised_by(config, bound)
+        self._plan_jobs()
+        cluster.plan_jobs(self._background, self._replicas, config)
+        # Before anybody can know of this broker: the controller calls as soon as it does.
+        self._server.start()
+        try:
+            await member.join(BrokerNode(node_id, self._endpoints, config.broker_rack))
+        except DuplicateBroker as fault:
+            raise StartFault(str(fault)) from fault
+        await member.introduced()
+
+    def _new_server(
+        self, services: Services, routes: Mapping[int, Route]
+    ) -> tuple[Server, list[Listener]]:
+        lanes = {PRODUCE: ProduceLane(services)}
+        dispatch = Dispatch(routes, services, self._loop, lanes)
+        server = Server(self._loop, socket_settings_of(self.config), dispatch, OVERLAPPING)
+        return server, [server.bind(listener) for listener in listeners_of(self.config)]
+
+    def _new_services(
+        self,
+        controller: Controller | ClusterController,
+        image: Callable[[], ClusterImage],
+        replicas: Replicas,
+    ) -> Services:
         config = self.config
         producer_ids = ProducerIdSource(controller.allocate_producer_ids)
         self._coordinators = coordinators = Coordinators(
             config.node_id,
             config=lambda: self.config,
-            image=lambda: controller.image,
+            image=image,
             replicas=replicas,
             producer_ids=producer_ids,
             clock=self._clock,
             timers=self._timers,
+            peers=None if self._cluster is None else self._cluster.member.peers,
         )
-        return Services(
+        self._services = services = Services(
             node_id=config.node_id,
             config=config,
-            image=lambda: controller.image,
+            image=image,
             replicas=replicas,
             controller=controller,
             fetch_sessions=FetchSessions(
@@ -186,6 +246,7 @@ class Broker:
             clock=self._clock,
             log_levels=BrokerLoggers(),
         )
+        return services
 
     def _enter(self, state: State) -> None:
         self.state = state
@@ -208,6 +269,16 @@ class Broker:
         if new.broker_configs != old.broker_configs:
             self._reconfigure(new)
         self._replicas.apply(old, new)
+        self._coordinators.follow(old, new)
+
+    def _follow_cluster(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Called after everything that the controller of a cluster has told this broker; roles
+        come separately, so replicas only learn names and settings here."""
+        assert self._replicas is not None
+        assert self._coordinators is not None
+        if new.broker_configs != old.broker_configs:
+            self._reconfigure(new)
+        self._replicas.see(new)
         self._coordinators.follow(old, new)
 
     def _reconfigure(self, image: ClusterImage) -> None:
@@ -243,7 +314,10 @@ class Broker:
         log.info("[KafkaServer id=%d] shutting down", node_id)
         was_running = self.state is State.RUNNING
         self._enter(State.SHUTTING_DOWN)
-        if was_running:
+        if was_running and self._cluster is not None:
+            if self.config.controlled_shutdown_enable:
+                await self._cluster.member.hand_over()
+        elif was_running:
             log.info("[KafkaServer id=%d] Starting controlled shutdown", node_id)
             fetcher_log.info(
                 "[ReplicaFetcherManager on broker %d] Removed fetcher for partitions Set()", node_id
@@ -255,6 +329,9 @@ class Broker:
         if self._server is not None:
             self._server.stop()
         await self._background.stop()
+        if self._cluster is not None:
+            await self._cluster.stop_replication()
+            await self._cluster.close()
         if self._controller is not None and self._metadata is not None:
             try:
                 await self._controller.close()

@@ -16,18 +16,27 @@ from moldau.metadata.store import Create, MetadataStore, NodeExists, Op, Write
 from moldau.model.cluster import BrokerNode
 from moldau.model.names import BrokerId, Millis
 
+LAY_OUT_ATTEMPTS = 10
+
 
 async def lay_out(store: MetadataStore) -> None:
     """Make the nodes that everything else hangs from."""
     wanted = (*paths.PERSISTENT_PATHS, paths.FEATURE)
-    nodes = await store.get_many(wanted)
-    missing: list[Op] = [
-        Create(path, paths.encode_feature() if path == paths.FEATURE else b"")
-        for path, node in zip(wanted, nodes, strict=True)
-        if node is None
-    ]
-    if missing:
-        await store.multi(missing)
+    for attempt in range(LAY_OUT_ATTEMPTS):
+        nodes = await store.get_many(wanted)
+        missing: list[Op] = [
+            Create(path, paths.encode_feature() if path == paths.FEATURE else b"")
+            for path, node in zip(wanted, nodes, strict=True)
+            if node is None
+        ]
+        try:
+            if missing:
+                await store.multi(missing)
+            return
+        except NodeExists:
+            # Another broker starts at the same time: what it has made need not be made.
+            if attempt + 1 == LAY_OUT_ATTEMPTS:
+                raise
 
 
 async def cluster_id_of(store: MetadataStore, draw: Callable[[], str]) -> str:

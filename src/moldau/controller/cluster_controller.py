@@ -14,6 +14,7 @@ from moldau.config.broker import BrokerConfig
 from moldau.config.changes import ConfigChange
 from moldau.controller.configs import altered
 from moldau.controller.facts import ConfigKind, ConfigsChanged, PartitionsAdded, TopicCreated
+from moldau.controller.isr_changes import check_broker
 from moldau.controller.machine import (
     PRODUCER_ID_LAST,
     PRODUCER_IDS_PER_BLOCK,
@@ -132,6 +133,9 @@ class ClusterController:
     async def controlled_shutdown(self, command: ControlledShutdown) -> list[TopicPartition]:
         """Partitions that the broker still leads."""
         return cast("list[TopicPartition]", await self._office.held().submit(command))
+
+    def check_broker(self, broker: BrokerId, broker_epoch: int) -> None:
+        check_broker(self._office.held().state, broker, broker_epoch)
 
     def name_of(self, topic_id: bytes) -> str | None:
         return self._office.held().state.cluster.topic_names.get(topic_id)

@@ -7,7 +7,7 @@ exists finds its logs. If the store fails, the controller starts again from what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from moldau.config.broker import BrokerConfig
@@ -35,7 +35,7 @@ from moldau.engine.engine import Engine
 from moldau.engine.timers import Timers
 from moldau.metadata.store import MetadataStore, NodeExists, StoreError
 from moldau.model.clock import Clock
-from moldau.model.cluster import BrokerNode, ClusterImage
+from moldau.model.cluster import BrokerNode, ClusterImage, TopicImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition, uuid_text
 
@@ -121,6 +121,10 @@ class Controller:
         command = CreateTopics(tuple(topics), draws, defaults, validate_only)
         return cast("list[TopicCreated | ApiError]", await self._submit(command))
 
+    async def create_missing(self, topics: Sequence[NewTopic]) -> None:
+        """Topics that somebody asked for by name."""
+        await self.create_topics(topics)
+
     async def delete_topics(self, names: Sequence[str]) -> list[TopicDeleted | ApiError]:
         command = DeleteTopics(tuple(names), self._config().delete_topic_enable)
         return cast("list[TopicDeleted | ApiError]", await self._submit(command))
@@ -142,6 +146,9 @@ class Controller:
     ) -> list[ApiError | None]:
         command = AlterPartitionReassignments(tuple(moves), allow_replication_factor_change)
         return cast("list[ApiError | None]", await self._submit(command))
+
+    def topics_with_moves(self) -> Mapping[str, TopicImage]:
+        return self.image.topics
 
     async def elect_leaders(
         self, election: Election, partitions: Sequence[TopicPartition]
@@ -209,11 +216,15 @@ class Controller:
         return Draw(self._draw_id(), Start(*start))
 
     def _draw_id(self) -> TopicId:
-        """Random, in the form of a version 4 UUID; never one that tools would take for a flag."""
-        while True:
-            drawn = bytearray(self._random_bytes(16))
-            drawn[6] = drawn[6] & 0x0F | 0x40
-            drawn[8] = drawn[8] & 0x3F | 0x80
-            if not uuid_text(bytes(drawn)).startswith("-"):
-                assert drawn != NO_TOPIC_ID
-                return bytes(drawn)
+        return draw_topic_id(self._random_bytes)
+
+
+def draw_topic_id(random_bytes: RandomBytes) -> TopicId:
+    """Random, in the form of a version 4 UUID; never one that tools would take for a flag."""
+    while True:
+        drawn = bytearray(random_bytes(16))
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        if not uuid_text(bytes(drawn)).startswith("-"):
+            assert drawn != NO_TOPIC_ID
+            return bytes(drawn)

@@ -25,6 +25,7 @@ from moldau.wire.messages.replication import (
     UpdateMetadataRequest,
     UpdateMetadataTopicState,
 )
+from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
     from moldau.controller.announcements import Role, Stop
@@ -32,7 +33,11 @@ if TYPE_CHECKING:
 LEADER_DURING_DELETE = -2
 """Tells brokers to forget the partition."""
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-VERSIONS = {LeaderAndIsrRequest: 7, UpdateMetadataRequest: 8, StopReplicaRequest: 4}
+VERSIONS: dict[type[Message], int] = {
+    LeaderAndIsrRequest: 7,
+    UpdateMetadataRequest: 8,
+    StopReplicaRequest: 4,
+}
 """Kafka's controller does not negotiate: brokers of its release know these."""
 
 ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaRequest

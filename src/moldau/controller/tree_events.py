@@ -140,13 +140,20 @@ class TreeEvents:
             await self._term.submit(commands.AddFoundTopics(tuple(found)))
 
     async def _read_deletions(self) -> None:
-        names = tuple(await self._store.children(paths.DELETE_TOPICS))
+        # A node of ours that goes while we read is no news either.
+        known = set(self._term.state.deleting)
+        found = await self._store.children(paths.DELETE_TOPICS)
+        names = tuple(name for name in found if name not in known)
         if names:
             command = commands.QueueFoundDeletions(names, self._deletion_is_enabled())
             await self._term.submit(command)
 
     async def _read_moves(self) -> None:
+        before = self._term.state.moves_followed
         node = await self._store.get(paths.REASSIGN_PARTITIONS)
+        if self._term.state.moves_followed is not before:
+            self.look(paths.REASSIGN_PARTITIONS)
+            return
         moves = tuple(
             Move(topic, partition, replicas)
             for (topic, partition), replicas in paths.decode_reassignment(node.data).items()

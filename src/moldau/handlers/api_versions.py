@@ -11,7 +11,7 @@ from typing import Final
 
 from moldau.controller.features import FEATURES, level_of
 from moldau.handlers.context import RequestContext
-from moldau.handlers.routes import ROUTES
+from moldau.handlers.routes import ROUTES, cluster_routes
 from moldau.handlers.services import Services
 from moldau.model.errors import Error
 from moldau.wire.messages.api_versions import (
@@ -37,6 +37,7 @@ async def api_versions(
     ):
         return ApiVersionsResponse(error_code=Error.INVALID_REQUEST)
     image = on.image()
+    routes = ROUTES if on.member is None else cluster_routes()
     levels = {feature.name: level_of(feature, image.features) for feature in FEATURES}
     return ApiVersionsResponse(
         api_keys=[
@@ -45,7 +46,7 @@ async def api_versions(
                 min_version=route.version_min,
                 max_version=route.version_max,
             )
-            for _, route in sorted(ROUTES.items())
+            for _, route in sorted(routes.items())
         ],
         supported_features=[
             SupportedFeatureKey(

@@ -22,7 +22,7 @@ async def create_missing(names: Iterable[str], on: Services) -> None:
     if not missing:
         return
     try:
-        await on.controller.create_topics(missing)
+        await on.controller.create_missing(missing)
     except ApiError:
         # The client is told that the topic is unknown, and asks again.
         return

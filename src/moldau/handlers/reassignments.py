@@ -64,7 +64,12 @@ def _result(
 async def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: RequestContext, on: Services
 ) -> ListPartitionReassignmentsResponse:
-    topics = on.image().topics
+    try:
+        topics = on.controller.topics_with_moves()
+    except ApiError as refusal:
+        return ListPartitionReassignmentsResponse(
+            error_code=refusal.error, error_message=refusal.message
+        )
     if request.topics is None:
         found = [_ongoing(topic, range(len(topic.partitions))) for topic in topics.values()]
     else:

@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any
 
+DESCRIBE_QUORUM = 55
+
 Handler = Callable[[Any, Any, Any], Awaitable[Any]]
 """`async def name(request, ctx, on) -> response`; the response is None if nobody waits for one."""
 
@@ -96,3 +98,19 @@ ROUTES: dict[int, Route] = {
     )
 }
 """One row per API, by key."""
+
+
+def cluster_routes() -> dict[int, Route]:
+    """What a broker of a cluster serves: what the controller and other brokers ask comes on top,
+    and there is no quorum of its own to describe."""
+    routes = {key: route for key, route in ROUTES.items() if key != DESCRIBE_QUORUM}
+    for route in (
+        Route(4, "cluster_requests:leader_and_isr", 0, 7),
+        Route(5, "cluster_requests:stop_replica", 0, 4),
+        Route(6, "cluster_requests:update_metadata", 0, 8),
+        Route(7, "controller_requests:controlled_shutdown", 0, 3),
+        Route(56, "controller_requests:alter_partition", 0, 3),
+        Route(67, "controller_requests:allocate_producer_ids", 0, 0),
+    ):
+        routes[route.api_key] = route
+    return routes

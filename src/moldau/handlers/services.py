@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from moldau.config.broker import BrokerConfig
+    from moldau.controller.cluster_controller import ClusterController
     from moldau.controller.controller import Controller
     from moldau.engine.shards import Shards
     from moldau.engine.timers import Timers
@@ -65,7 +66,7 @@ class Services:
     config: BrokerConfig
     image: Callable[[], ClusterImage]
     replicas: Replicas
-    controller: Controller
+    controller: Controller | ClusterController
     fetch_sessions: FetchSessions
     producer_ids: ProducerIdSource
     groups: Shards

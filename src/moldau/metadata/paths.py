@@ -344,6 +344,10 @@ def decode_reassignment(data: bytes) -> dict[tuple[str, int], tuple[BrokerId, ..
     }
 
 
+def encode_log_dir_event(broker: BrokerId) -> bytes:
+    return _encode({"version": 1, "broker": broker, "event": 1})
+
+
 def decode_log_dir_event(data: bytes) -> BrokerId:
     return int(_decode(data)["broker"])
 

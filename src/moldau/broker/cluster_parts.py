@@ -1,0 +1,134 @@
+"""What only a broker of a cluster has: the session with ZooKeeper, the member, the fetchers.
+
+Loaded when `zookeeper.connect` is set; a broker that stands alone never imports any of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+
+from moldau.broker.background import Background
+from moldau.broker.member import ImageListener, Member
+from moldau.config.broker import BrokerConfig
+from moldau.controller import candidacy
+from moldau.controller.controller import draw_topic_id
+from moldau.engine.timers import Timers
+from moldau.metadata.store import SharedStore, StoreError
+from moldau.model.clock import Clock
+from moldau.model.names import uuid_text
+from moldau.replication.followers import ReplicaFetchers
+from moldau.replication.isr_changes import IsrSender
+from moldau.replication.replica import Replica
+from moldau.replication.replicas import Replicas
+from moldau.replication.waiting import Waiting
+from moldau.storage.faults import StorageFault
+
+log = logging.getLogger("kafka.server.KafkaServer")
+
+IDLE_FETCHERS_MS = 10_000
+
+
+class ClusterParts:
+    def __init__(self, store: SharedStore, member: Member, cluster_id: str) -> None:
+        self.store = store
+        self.member = member
+        self.cluster_id = cluster_id
+        self.fetchers: ReplicaFetchers | None = None
+        self.isr_sender: IsrSender | None = None
+        self._telling: set[asyncio.Task[None]] = set()
+
+    @classmethod
+    async def open(
+        cls,
+        config: Callable[[], BrokerConfig],
+        *,
+        clock: Clock,
+        timers: Timers,
+        follow: ImageListener,
+    ) -> ClusterParts:
+        """Raises StoreError."""
+        from moldau.metadata.zookeeper import ZooKeeperStore
+        from moldau.metadata.zookeeper_access import ZooKeeperAccess
+
+        store = ZooKeeperStore(ZooKeeperAccess.of(config()))
+        await store.open()
+
+        def draw() -> bytes:
+            return draw_topic_id(os.urandom)
+
+        await candidacy.lay_out(store)
+        cluster_id = await candidacy.cluster_id_of(store, lambda: uuid_text(draw()))
+        member = Member(
+            store,
+            config().node_id,
+            cluster_id,
+            config=config,
+            clock=clock,
+            timers=timers,
+            follow=follow,
+            random_bytes=os.urandom,
+            draw_id=draw,
+        )
+        return cls(store, member, cluster_id)
+
+    def wire(
+        self,
+        replicas: Replicas,
+        waiting: Waiting,
+        *,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+        timers: Timers,
+    ) -> None:
+        member, node_id = self.member, config().node_id
+
+        def broken(replica: Replica, fault: StorageFault) -> None:
+            replicas.put_offline(replica, fault)
+            telling = asyncio.get_running_loop().create_task(member.log_dir_failed())
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
+
+        self.fetchers = ReplicaFetchers(
+            node_id,
+            member.peers,
+            config=config,
+            broker_epoch=lambda: member.broker_epoch,
+            clock=clock,
+            timers=timers,
+            broken=broken,
+        )
+        self.isr_sender = IsrSender(
+            node_id,
+            member.peers,
+            waiting,
+            image=lambda: member.image,
+            broker_epoch=lambda: member.broker_epoch,
+            timeout_ms=lambda: config().controller_socket_timeout_ms,
+            clock=clock,
+            timers=timers,
+        )
+        replicas.join_cluster(self.fetchers, self.isr_sender)
+
+    def plan_jobs(self, background: Background, replicas: Replicas, config: BrokerConfig) -> None:
+        assert self.isr_sender is not None
+        assert self.fetchers is not None
+        isr_sender, fetchers = self.isr_sender, self.fetchers
+        interval_ms = max(1, config.replica_lag_time_max_ms // 2)
+        background.every("isr-expiration", interval_ms, lambda: isr_sender.shrink(replicas))
+        background.every("shutdown-idle-replica-fetchers", IDLE_FETCHERS_MS, fetchers.drop_idle)
+
+    async def stop_replication(self) -> None:
+        if self.fetchers is not None:
+            await self.fetchers.stop()
+        if self.isr_sender is not None:
+            await self.isr_sender.stop()
+
+    async def close(self) -> None:
+        try:
+            await self.member.close()
+            await self.store.close()
+        except StoreError as fault:
+            log.error("The session with ZooKeeper was not closed: %s", fault)

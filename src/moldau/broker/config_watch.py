@@ -1,0 +1,108 @@
+"""Settings of topics, brokers, groups and subscriptions as the tree has them, and their changes.
+
+Whoever changes settings leaves a numbered note under /config/changes; every broker reads the notes
+it has not seen and the settings that they name. Old notes are cleared away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from moldau.controller.facts import ConfigKind
+from moldau.controller.loading import load_configs
+from moldau.engine.timers import Timers
+from moldau.metadata import paths
+from moldau.metadata.store import MetadataStore, NoNode, StoreError, Watch
+
+log = logging.getLogger("kafka.server.ZkConfigManager")
+
+NOTES_KEPT = 1_000
+RETRY_MS = 200
+
+Changed = Callable[[ConfigKind, str, dict[str, str]], None]
+
+
+class ConfigWatch:
+    def __init__(self, store: MetadataStore, timers: Timers, changed: Changed) -> None:
+        self._store = store
+        self._timers = timers
+        self._changed = changed
+        self._last_seen = ""
+        self._news = asyncio.Event()
+        self._watch: Watch | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def load(self) -> dict[str, Any]:
+        """Everything, as arguments of `ClusterView.with_configs`."""
+        self._watch = self._store.watch(paths.CONFIG_CHANGES, lambda path: self._news.set())
+        notes = await self._store.children(paths.CONFIG_CHANGES)
+        self._last_seen = notes[-1] if notes else ""
+        store = self._store
+        return {
+            "topic_configs": await load_configs(store, paths.TOPIC_CONFIGS),
+            "broker_configs": await load_configs(store, paths.BROKER_CONFIGS, keep_empty=True),
+            "group_configs": await load_configs(store, paths.GROUP_CONFIGS),
+            "client_metrics": await load_configs(store, paths.CLIENT_METRICS),
+        }
+
+    async def topics(self, names: Collection[str]) -> Mapping[str, dict[str, str]]:
+        wanted = sorted(names)
+        nodes = await self._store.get_many([paths.topic_config_path(name) for name in wanted])
+        return {
+            name: {} if node is None else paths.decode_config(node.data)
+            for name, node in zip(wanted, nodes, strict=True)
+        }
+
+    def start(self) -> None:
+        self._news.set()
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    async def stop(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait((self._reading,))
+
+    async def _read(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            try:
+                await self._read_notes()
+            except StoreError as fault:
+                log.warning("Changes of settings could not be read yet: %s", fault)
+                self._news.set()
+                await self._timers.pause(RETRY_MS)
+
+    async def _read_notes(self) -> None:
+        names = await self._store.children(paths.CONFIG_CHANGES)
+        for name in names:
+            if name > self._last_seen:
+                await self._read_note(name)
+                self._last_seen = name
+        for name in names[:-NOTES_KEPT]:
+            try:
+                await self._store.delete(f"{paths.CONFIG_CHANGES}/{name}")
+            except NoNode:
+                continue
+
+    async def _read_note(self, name: str) -> None:
+        note = await self._store.exists(f"{paths.CONFIG_CHANGES}/{name}")
+        entity = None
+        try:
+            entity = None if note is None else paths.decode_config_change(note.data)
+        except (ValueError, KeyError) as fault:
+            log.error("The note %s about settings cannot be read: %r", name, fault)
+        folder, _, part = (entity or "").partition("/")
+        kind = next((kind for kind in ConfigKind if kind.value == folder), None)
+        if kind is None or not part:
+            return
+        node = await self._store.exists(f"/config/{entity}")
+        overrides = {} if node is None else paths.decode_config(node.data)
+        log.info("Processing override for entityPath: %s with config: %s", entity, list(overrides))
+        is_plain = kind in (ConfigKind.TOPIC, ConfigKind.BROKER)
+        self._changed(kind, part if is_plain else paths.name_of_entity(part), overrides)

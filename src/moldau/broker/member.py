@@ -1,0 +1,340 @@
+"""This broker as a member of a cluster: its session, its registration, what it knows of the others.
+
+The cluster is known from the controller's UpdateMetadata requests alone, settings from the tree.
+When the session with ZooKeeper was lost, the broker registers again, with a new epoch, and waits to
+be told its roles anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from moldau.broker.config_watch import ConfigWatch
+from moldau.config.broker import BrokerConfig
+from moldau.controller import candidacy
+from moldau.controller.cluster_commands import SeeConfigs, SeeUncleanDefault
+from moldau.controller.cluster_controller import ClusterController
+from moldau.controller.facts import ConfigKind
+from moldau.controller.features import FEATURES
+from moldau.controller.office import Office
+from moldau.controller.placement import Start
+from moldau.controller.topics import Draw, NewTopic
+from moldau.engine.timers import Timers
+from moldau.handlers.context import RequestContext
+from moldau.metadata import paths
+from moldau.metadata.store import NodeExists, SessionState, SharedStore, StoreError
+from moldau.model.clock import Clock
+from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
+from moldau.model.names import BrokerId, Millis, TopicId
+from moldau.net.peers import PeerCalls, Peers
+from moldau.replication.cluster_view import ClusterView
+
+if TYPE_CHECKING:
+    from moldau.handlers.services import Services
+
+log = logging.getLogger("kafka.server.KafkaServer")
+zk_log = logging.getLogger("kafka.zk.KafkaZkClient")
+
+RETRY_MS = 200
+SESSION_SLACK_MS = 5_000
+"""ZooKeeper ends sessions by the tick, a little after their time."""
+NO_EPOCH = -1
+INTRODUCED_WITHIN_MS = 10_000
+"""How long a start waits to hear from the controller; it goes on without as well."""
+
+ImageListener = Callable[[ClusterImage, ClusterImage], None]
+
+
+class DuplicateBroker(Exception):
+    """Another broker lives with this id."""
+
+
+class Member:
+    def __init__(
+        self,
+        store: SharedStore,
+        node_id: BrokerId,
+        cluster_id: str,
+        *,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+        timers: Timers,
+        follow: ImageListener,
+        random_bytes: Callable[[int], bytes],
+        draw_id: Callable[[], TopicId],
+        peers: PeerCalls | None = None,
+    ) -> None:
+        """`follow` is called with the image before and after every change, and when this broker's
+        roles have changed, with the same one twice."""
+        loop = asyncio.get_running_loop()
+        self.view = ClusterView(node_id, cluster_id)
+        self.image = self.view.image
+        self.broker_epoch = NO_EPOCH
+        self.services: Services | None = None
+        self._store = store
+        self._node_id = node_id
+        self._config = config
+        self._clock = clock
+        self._timers = timers
+        self._follow = follow
+        self._random_bytes = random_bytes
+        self._draw_id = draw_id
+        self._own_peers = Peers(loop, self._endpoint_of, client_id=str(node_id))
+        self.peers: PeerCalls = peers or self._own_peers
+        self._node: BrokerNode | None = None
+        self._waiting: dict[asyncio.Future[bool], Callable[[ClusterImage], bool]] = {}
+        """Who waits for the image to become so."""
+        self._registering: asyncio.Task[None] | None = None
+        self._configs = ConfigWatch(store, timers, self._config_changed)
+        self._is_closed = False
+        self.office = self._new_office(store, cluster_id)
+        self.controller = self._new_controller(store)
+
+    def _new_office(self, store: SharedStore, cluster_id: str) -> Office:
+        return Office(
+            store,
+            self._node_id,
+            cluster_id,
+            config=self._config,
+            clock=self._clock,
+            timers=self._timers,
+            peers=self.peers,
+            here=self._serve,
+            draw_id=self._draw_id,
+        )
+
+    def _new_controller(self, store: SharedStore) -> ClusterController:
+        return ClusterController(
+            store,
+            self._node_id,
+            self.office,
+            config=self._config,
+            image=lambda: self.image,
+            until=self.until,
+            draw=self._draw,
+            forward=self._forward,
+        )
+
+    # Joining
+
+    async def load(self) -> None:
+        """Settings, before the first replica is placed."""
+        loaded = await self._configs.load()
+        levels = {feature.name: 0 for feature in FEATURES}
+        node = await self._store.exists(paths.FEATURE)
+        if node is not None:
+            levels.update(paths.decode_feature(node.data))
+        self.publish(
+            self.view.with_configs(
+                **loaded, features=levels, features_epoch=0 if node is None else node.version
+            )
+        )
+
+    async def join(self, node: BrokerNode) -> None:
+        """Raises DuplicateBroker."""
+        self._node = node
+        await self._register()
+        self._store.on_session(self._session_changed)
+        self.office.start()
+        self._configs.start()
+
+    async def introduced(self) -> None:
+        """Until the controller has told this broker of the cluster, or too long."""
+        if not await self._until(
+            lambda image: self._node_id in image.brokers, INTRODUCED_WITHIN_MS
+        ):
+            log.warning("[KafkaServer id=%d] no controller has answered yet", self._node_id)
+
+    async def _register(self) -> None:
+        assert self._node is not None
+        path = paths.broker_path(self._node_id)
+        deadline_ms = (
+            self._clock.monotonic_ms() + self._config().zookeeper_session_timeout_ms + 5000
+        )
+        while True:
+            try:
+                await candidacy.register(self._store, self._node, self._clock.wall_ms())
+                break
+            except NodeExists:
+                # Our own registration of a moment ago goes when its session ends; another's stays.
+                known = await self._store.exists(path)
+                if known is None:
+                    continue
+                is_ours = paths.decode_broker(self._node_id, known.data) == self._node
+                if not is_ours or self._clock.monotonic_ms() > deadline_ms:
+                    raise DuplicateBroker(_duplicate(path)) from None
+                await self._timers.pause(RETRY_MS)
+        self.broker_epoch = (await self._store.get(path)).created_by
+        zk_log.info(
+            "Registered broker %d at path %s with addresses: %s, czxid (broker epoch): %d",
+            self._node_id,
+            path,
+            ",".join(f"{e.listener}://{e.host}:{e.port}" for e in self._node.endpoints),
+            self.broker_epoch,
+        )
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.EXPIRED:
+            self.broker_epoch = NO_EPOCH
+        if state is SessionState.CONNECTED and not self._is_closed and self._registering is None:
+            self._registering = asyncio.get_running_loop().create_task(self._register_again())
+
+    async def _register_again(self) -> None:
+        try:
+            while not self._is_closed:
+                try:
+                    if await self._is_registered():
+                        return
+                    await self._register()
+                except DuplicateBroker as fault:
+                    log.error("%s", fault)
+                    await self._timers.pause(RETRY_MS)
+                except StoreError as fault:
+                    log.warning("This broker could not register again yet: %s", fault)
+                    await self._timers.pause(RETRY_MS)
+        finally:
+            self._registering = None
+
+    async def _is_registered(self) -> bool:
+        node = await self._store.exists(paths.broker_path(self._node_id))
+        return node is not None and node.created_by == self.broker_epoch
+
+    # What the controller tells
+
+    def publish(self, image: ClusterImage) -> None:
+        before, self.image = self.image, image
+        for broker in before.brokers.keys() - image.brokers.keys():
+            self.peers.forget(broker)
+        self._follow(before, image)
+        for future, is_so in list(self._waiting.items()):
+            if is_so(image):
+                _settle(future, True)
+
+    async def learn_topics(self, names: Collection[str]) -> None:
+        known = await self._configs.topics(names)
+        before = self.view.image.topic_configs
+        after = {name: row for name, row in before.items() if name not in known}
+        after.update({name: row for name, row in known.items() if row})
+        if after != before:
+            self.publish(self.view.with_configs(topic_configs=after))
+
+    async def until(self, is_so: Callable[[ClusterImage], bool]) -> bool:
+        return await self._until(is_so, self._config().request_timeout_ms)
+
+    async def _until(self, is_so: Callable[[ClusterImage], bool], timeout_ms: Millis) -> bool:
+        """Handlers wait here, which are no tasks: so this is a plain future."""
+        if is_so(self.image):
+            return True
+        future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        timer = self._timers.after(timeout_ms, lambda: _settle(future, False))
+        self._waiting[future] = is_so
+        try:
+            return await future
+        finally:
+            timer.cancel()
+            del self._waiting[future]
+
+    async def _serve(self, request: Any) -> Any:
+        """The controller's requests to its own broker, as if they had come over the network."""
+        from moldau.controller.state_requests import VERSIONS
+        from moldau.handlers import cluster_requests as handlers
+        from moldau.wire.messages.replication import LeaderAndIsrRequest, StopReplicaRequest
+
+        assert self.services is not None
+        version = VERSIONS[type(request)]
+        listener = self._config().inter_broker_listener
+        if isinstance(request, LeaderAndIsrRequest):
+            ctx = RequestContext(4, version, "controller", listener)
+            return await handlers.leader_and_isr(request, ctx, self.services)
+        if isinstance(request, StopReplicaRequest):
+            ctx = RequestContext(5, version, "controller", listener)
+            return await handlers.stop_replica(request, ctx, self.services)
+        ctx = RequestContext(6, version, "controller", listener)
+        return await handlers.update_metadata(request, ctx, self.services)
+
+    def _config_changed(self, kind: ConfigKind, name: str, overrides: dict[str, str]) -> None:
+        field = CONFIG_FIELDS[kind]
+        configs = dict(getattr(self.view.image, field))
+        configs.pop(name, None)
+        if overrides or kind is ConfigKind.BROKER:
+            configs[name] = overrides
+        self.publish(self.view.with_configs(**{field: configs}))
+        held = self.office.incumbency
+        if held is None:
+            return
+        self._tell_office(SeeConfigs(kind, name, overrides))
+        allowed = self._config().unclean_leader_election_enable
+        if allowed != held.state.unclean_by_default:
+            self._tell_office(SeeUncleanDefault(allowed))
+
+    def _tell_office(self, command: object) -> None:
+        held = self.office.incumbency
+        if held is not None:
+            held.engine.submit(command).add_done_callback(lambda f: f.cancelled() or f.exception())
+
+    # What this broker asks of others
+
+    def _endpoint_of(self, broker: BrokerId) -> Endpoint | None:
+        node = self.office.node_of(broker) or self.image.brokers.get(broker)
+        return None if node is None else node.endpoint(self._config().inter_broker_listener)
+
+    def _draw(self) -> Draw:
+        numbers = [int.from_bytes(self._random_bytes(2)) for _ in range(2)]
+        return Draw(self._draw_id(), Start(*numbers))
+
+    async def _forward(self, topics: Sequence[NewTopic]) -> None:
+        from moldau.broker.forwarding import forward_topics
+
+        timeout_ms = self._config().request_timeout_ms
+        asking = forward_topics(topics, self.image.controller_id, self.peers, timeout_ms)
+        await asyncio.get_running_loop().create_task(asking)
+
+    async def log_dir_failed(self) -> None:
+        """Tell the controller that replicas of this broker have lost their disk."""
+        data = paths.encode_log_dir_event(self._node_id)
+        try:
+            await self._store.create(paths.LOG_DIR_EVENT_PREFIX, data, sequential=True)
+        except StoreError as fault:
+            log.error("The controller could not be told of a failed log directory: %s", fault)
+
+    # Leaving
+
+    async def hand_over(self) -> None:
+        """Controlled shutdown: others lead before this broker stops."""
+        from moldau.broker.handover import hand_over
+
+        self.office.stand_down()
+        await hand_over(self, self._node_id, self._config(), self._timers)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._registering is not None:
+            self._registering.cancel()
+        await self._configs.stop()
+        await self.office.close()
+        await self._own_peers.close()
+
+
+CONFIG_FIELDS = {
+    ConfigKind.TOPIC: "topic_configs",
+    ConfigKind.BROKER: "broker_configs",
+    ConfigKind.GROUP: "group_configs",
+    ConfigKind.CLIENT_METRICS: "client_metrics",
+}
+
+
+def _settle(future: asyncio.Future[bool], outcome: bool) -> None:
+    if not future.done():
+        future.set_result(outcome)
+
+
+def _duplicate(path: str) -> str:
+    return (
+        f"A broker is already registered on the path {path}. This probably indicates that you "
+        "either have configured a brokerid that is already in use, or else you have shutdown this "
+        "broker and restarted it faster than the zookeeper timeout so it appears to be "
+        "re-registering."
+    )
