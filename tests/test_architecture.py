@@ -72,6 +72,7 @@ PURE_MODULES = {
     "replication/following.py",
     "replication/cluster_view.py",
     "replication/read_replica.py",
+    "replication/throttle.py",
     "transactions/producer_ids.py",
     "broker/quotas.py",
     "cli/doctor_addresses.py",

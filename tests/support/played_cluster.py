@@ -146,6 +146,7 @@ class PlayedBroker:
             timeout_ms=lambda: self.config.controller_socket_timeout_ms,
             clock=self.clock,
             timers=self.timers,
+            lost=self.replicas.put_offline,
         )
         self.replicas.join_cluster(self.fetchers, self.isr_sender)
         self.on = Services(

@@ -48,6 +48,8 @@ LEADER_HINTS = frozenset({Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOC
 
 async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> FetchResponse:
     limits = _limits(request, on.config.fetch_max_bytes, ctx.api_version)
+    if limits.follower >= 0:
+        limits = limits._replace(throttle=on.replicas.leader_throttle)
     now_ms = on.clock.monotonic_ms()
     try:
         context = _context(request, ctx, on, limits, now_ms)

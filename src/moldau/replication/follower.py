@@ -29,6 +29,7 @@ from moldau.replication.following import (
     truncation_point,
 )
 from moldau.replication.replica import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Replica
+from moldau.replication.throttle import Throttle, names
 from moldau.storage.faults import StorageFault
 from moldau.wire.messages.fetch import FetchablePartitionResponse, FetchRequest, FetchResponse
 from moldau.wire.messages.offsets import (
@@ -42,6 +43,7 @@ log.addFilter(LogLimit())
 
 LIST_OFFSETS_VERSION = 7
 IDLE_MS: Millis = 60_000
+THROTTLED_MS: Millis = 100
 
 
 class Fetcher:
@@ -56,8 +58,10 @@ class Fetcher:
         settings: Callable[[], FetchSettings],
         timeout_ms: Callable[[], Millis],
         broken: Callable[[Replica, StorageFault], None],
+        throttle: Throttle,
     ) -> None:
         """`broken` hears of a replica whose disk failed."""
+        self._throttle = throttle
         self.leader = leader
         self._number = number
         self._peers = peers
@@ -134,6 +138,8 @@ class Fetcher:
     async def _run(self) -> None:
         while True:
             now, settings = self._clock.monotonic_ms(), self._settings()
+            if self._throttle.is_exceeded(now):
+                self._slow_down(now)
             request = self._following.request(now, settings)
             if request is None:
                 await self._wait(self._following.ready_in_ms(now))
@@ -207,12 +213,27 @@ class Fetcher:
             log.error("%s Found invalid messages in %s: %s", self._name, followed.place, refusal)
             followed.pause(self._clock.monotonic_ms(), self._settings().backoff_ms)
         followed.position = position_of(replica)
+        followed.is_behind = followed.position.offset_end < row.high_watermark
         return True
 
     def _append(self, replica: Replica, row: FetchablePartitionResponse) -> None:
         records = row.records
         assert not isinstance(records, tuple | list)
         replica.append_as_follower(records or b"", row.high_watermark, row.log_start_offset)
+        if records and self._is_throttled(replica):
+            self._throttle.record(len(records), self._clock.monotonic_ms())
+
+    def _is_throttled(self, replica: Replica) -> bool:
+        entries = replica.settings.follower_replication_throttled_replicas
+        partition = replica.partition
+        return names(entries, partition.topic_partition.partition, partition.node_id)
+
+    def _slow_down(self, now: Millis) -> None:
+        """Leave alone for a moment what may be throttled and is behind."""
+        for place, replica in self._replicas.items():
+            followed = self._following.get(place)
+            if followed is not None and followed.is_behind and self._is_throttled(replica):
+                followed.ready_ms = max(followed.ready_ms, now + THROTTLED_MS)
 
     def _truncate(self, replica: Replica, row: FetchablePartitionResponse) -> None:
         assert row.diverging_epoch is not None

@@ -19,6 +19,7 @@ from moldau.net.peers import PeerCalls
 from moldau.replication.follower import Fetcher
 from moldau.replication.following import FetchSettings
 from moldau.replication.replica import Replica
+from moldau.replication.throttle import Throttle
 from moldau.storage.faults import StorageFault
 
 log = logging.getLogger("kafka.server.ReplicaFetcherManager")
@@ -52,6 +53,10 @@ class ReplicaFetchers:
         self._removed: list[TopicPartition] = []
         self._stopping: set[asyncio.Task[None]] = set()
         self._is_stopped = False
+        self._throttle = Throttle()
+
+    def slow_down(self, throttle: Throttle) -> None:
+        self._throttle = throttle
 
     def __len__(self) -> int:
         return len(self._fetchers)
@@ -113,6 +118,7 @@ class ReplicaFetchers:
                 settings=self._settings,
                 timeout_ms=lambda: self._config().replica_socket_timeout_ms,
                 broken=self._broken,
+                throttle=self._throttle,
             )
             fetcher.start()
         return fetcher

@@ -62,6 +62,7 @@ class Followed:
     """One partition; `position` is replaced by whoever changes the log."""
 
     __slots__ = (
+        "is_behind",
         "is_fenced",
         "leader_epoch",
         "place",
@@ -80,6 +81,8 @@ class Followed:
         self.position = position
         self.ready_ms: Millis = 0
         self.refusals = 0
+        self.is_behind = True
+        """It lacks something that is committed."""
         self.is_fenced = False
         """The leader is in a newer epoch: only a new role can help."""
 

@@ -20,6 +20,7 @@ from moldau.net.peers import PeerCalls, PeerUnreachable
 from moldau.replication.isr import AfterRefusal, IsrAnswer, IsrProposal, PendingShrink, isr_text
 from moldau.replication.replica import Replica
 from moldau.replication.waiting import Waiting
+from moldau.storage.faults import StorageFault
 from moldau.wire.messages.partitions import (
     AlterPartitionRequest,
     AlterPartitionRequestPartition,
@@ -48,7 +49,10 @@ class IsrSender:
         timeout_ms: Callable[[], Millis],
         clock: Clock,
         timers: Timers,
+        lost: Callable[[Replica, StorageFault], None] = lambda replica, fault: None,
     ) -> None:
+        """`lost` hears of a leader whose disk failed."""
+        self._lost = lost
         self._node_id = node_id
         self._peers = peers
         self._waiting = waiting
@@ -75,6 +79,9 @@ class IsrSender:
         )
         now = self._clock.monotonic_ms()
         self._submit(replica, partition.propose_join(follower, replica.log.topic_id, now))
+
+    def lose(self, replica: Replica, fault: StorageFault) -> None:
+        self._lost(replica, fault)
 
     def shrink(self, replicas: Iterable[Replica]) -> None:
         """Called from time to time: who has lagged for too long leaves the ISR."""

@@ -13,6 +13,7 @@ from moldau.model.errors import ApiError
 from moldau.model.names import BrokerId, Millis, Offset
 from moldau.replication.fetch_sessions import Answers, FetchedPartition, PartitionRead
 from moldau.replication.replica import NO_FOLLOWER, Replica
+from moldau.replication.throttle import Throttle, names
 from moldau.replication.waiting import Waiting, Watched
 
 Find = Callable[[FetchedPartition], Replica]
@@ -36,6 +37,8 @@ class FetchLimits(NamedTuple):
     """The broker that fetches to replicate."""
     leader_only: bool = True
     """Newer consumers may read from followers as well."""
+    throttle: Throttle | None = None
+    """How fast followers that are not in sync may go, where their topic says so."""
 
 
 class Pass(NamedTuple):
@@ -62,9 +65,12 @@ def read_all(
     for partition in wanted:
         try:
             replica = find(partition)
+            max_bytes = min(partition.max_bytes, room_bytes)
+            is_throttled = False
             if follower >= 0:
                 replica.partition.check_leader(partition.current_leader_epoch)
                 replica.partition.check_follower(follower, partition.current_leader_epoch)
+                is_throttled = _is_throttled(replica, limits)
             elif prefer is not None:
                 nearer = prefer(replica, partition)
                 if nearer != NO_FOLLOWER:
@@ -73,13 +79,17 @@ def read_all(
                     continue
             # The first batch of all is sent whatever its size, or a client could never get past a
             # large one (KIP-74).
+            throttle = limits.throttle
+            is_late = is_throttled and throttle is not None and throttle.is_exceeded(now_ms)
             read = replica.read(
                 partition,
-                min(partition.max_bytes, room_bytes),
-                not size_bytes,
+                0 if is_late else max_bytes,
+                not size_bytes and not is_late,
                 isolation,
                 limits.leader_only,
             )
+            if is_throttled and throttle is not None and read.size_bytes:
+                throttle.record(read.size_bytes, now_ms)
             if follower >= 0 and read.diverging_epoch is None:
                 if not is_second:
                     replica.follower_fetched(
@@ -95,6 +105,16 @@ def read_all(
             room_bytes = max(0, room_bytes - read.size_bytes)
         answers.append((partition, read))
     return Pass(answers, size_bytes, is_final)
+
+
+def _is_throttled(replica: Replica, limits: FetchLimits) -> bool:
+    entries = replica.settings.leader_replication_throttled_replicas
+    partition = replica.partition
+    return (
+        bool(entries)
+        and limits.follower not in partition.isr
+        and names(entries, partition.topic_partition.partition, partition.node_id)
+    )
 
 
 class NewsAwaited:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from moldau.config.topic import TopicConfig
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis, Offset
+from moldau.net.log_limit import LogLimit
 from moldau.records.batch import HEADER_BYTES, NO_TIMESTAMP, Buffer, read_header
 from moldau.records.validation import validate_produce
 from moldau.replication.fetch_sessions import FetchedPartition, PartitionRead
@@ -24,6 +25,8 @@ from moldau.storage.producer_state import Origin
 from moldau.storage.timestamps import TimedOffset
 
 log = logging.getLogger("kafka.server.ReplicaManager")
+
+log.addFilter(LogLimit())
 
 ACKS_ALL: Final = -1
 NO_FOLLOWER: BrokerId = -1
@@ -49,6 +52,9 @@ class IsrChanges(Protocol):
 
     def join(self, replica: Replica, follower: BrokerId) -> None:
         """The follower has all that is committed."""
+
+    def lose(self, replica: Replica, fault: StorageFault) -> None:
+        """The disk failed under the leader itself: another broker has to lead."""
 
 
 class Replica(Watched):
@@ -101,7 +107,7 @@ class Replica(Watched):
         if not partition.is_leader:
             partition.check_leader()
         if acks == ACKS_ALL and not partition.has_enough_in_sync:
-            partition.check_in_sync()
+            self._check_in_sync()
         rules = self._rules if zstd_allowed else self._rules_before_zstd
         batch = validate_produce(records, rules, now_ms)
         try:
@@ -116,6 +122,18 @@ class Replica(Watched):
             if self.parked:
                 self._waiting.changed(self)
         return appended
+
+    def _check_in_sync(self) -> None:
+        try:
+            self.partition.check_in_sync()
+        except ApiError as refusal:
+            log.error(
+                "[ReplicaManager broker=%d] Error processing append operation on partition %s: %s",
+                self.partition.node_id,
+                self.partition.topic_partition,
+                refusal.message,
+            )
+            raise
 
     def append_as_coordinator(self, batch: bytearray, transaction_version: int = 0) -> Appended:
         """Store a batch that this broker itself has made: a coordinator's facts or a marker. It
@@ -375,4 +393,6 @@ class Replica(Watched):
             # Once per kind of fault: clients retry, and every retry fails alike.
             self._fault = text
             log.error("storage fault partition=%s: %s", self.partition.topic_partition, text)
+            if self.isr_changes is not None:
+                self.isr_changes.lose(self, fault)
         return ApiError(Error.KAFKA_STORAGE_ERROR, text)

@@ -19,6 +19,7 @@ from moldau.model.names import NO_TOPIC_ID, BrokerId, Offset, TopicId, TopicPart
 from moldau.replication.fetch_sessions import FetchedPartition
 from moldau.replication.partition import Partition
 from moldau.replication.replica import IsrChanges, Replica
+from moldau.replication.throttle import FOLLOWER_RATE, LEADER_RATE, Throttle, rate_of
 from moldau.replication.waiting import Waiting
 from moldau.storage.faults import StorageFault
 from moldau.storage.log_directory import LogDirectory
@@ -54,6 +55,9 @@ class Followers(Protocol):
 
     def unfollow(self, places: Iterable[TopicPartition]) -> None: ...
 
+    def slow_down(self, throttle: Throttle) -> None:
+        """From now on go by this."""
+
 
 class Replicas:
     def __init__(
@@ -77,10 +81,18 @@ class Replicas:
         """Replicas that should be here but whose log cannot be opened, and why."""
         self._followers: Followers | None = None
         self._isr_changes: IsrChanges | None = None
+        self.leader_throttle = Throttle()
+        self._follower_throttle = Throttle()
 
     def join_cluster(self, followers: Followers, isr_changes: IsrChanges) -> None:
         """From now on replicas may follow others. Called before the first role is taken."""
         self._followers, self._isr_changes = followers, isr_changes
+        config = self._config
+        samples = config.replication_quota_window_num
+        sample_ms = config.replication_quota_window_size_seconds * 1000
+        self.leader_throttle = Throttle(samples, sample_ms)
+        self._follower_throttle = Throttle(samples, sample_ms)
+        followers.slow_down(self._follower_throttle)
 
     def __len__(self) -> int:
         return len(self._replicas)
@@ -240,6 +252,11 @@ class Replicas:
     def see(self, image: ClusterImage) -> None:
         """Names, settings and brokers as they are now; roles come by themselves."""
         old, self._image = self._image, image
+        for throttle, key in (
+            (self.leader_throttle, LEADER_RATE),
+            (self._follower_throttle, FOLLOWER_RATE),
+        ):
+            throttle.limit_bytes_per_second = rate_of(key, self._node_id, image.broker_configs)
         gone = old.brokers.keys() - image.brokers.keys()
         if gone:
             now = self._clock.monotonic_ms()

@@ -8,6 +8,7 @@ from typing import Any
 
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
+from moldau.storage.faults import StorageFault
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.messages.replication import (
@@ -16,6 +17,11 @@ from moldau.wire.messages.replication import (
     StopReplicaRequest,
     StopReplicaTopicState,
     UpdateMetadataRequest,
+)
+from moldau.wire.messages.topics import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
 )
 from tests.support.played_cluster import CONTROLLER, PlayedCluster, play, topic_id_of, until
 from tests.support.services import batch
@@ -302,3 +308,82 @@ def test_a_consumer_is_sent_to_the_replica_in_its_rack_and_served_there(tmp_path
         tmp_path,
         replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector",
     )
+
+
+def break_disk(cluster: PlayedCluster, broker: int) -> None:
+    log = cluster.brokers[broker].replica().log
+    log.fault = StorageFault("cannot write", log.directory, reason="the disk is broken")
+
+
+def test_a_follower_whose_disk_fails_is_offline_and_the_others_go_on(tmp_path: Path) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        await cluster.lead(0, 0)
+        await produce(cluster, 0, b"a")
+        break_disk(cluster, 2)
+        await produce(cluster, 0, b"b", acks=1)
+        await until(lambda: len(cluster.brokers[2].replicas) == 0)
+        assert (await cluster.lead(0, 1, isr=(0, 1)))[2] is Error.KAFKA_STORAGE_ERROR
+        assert await produce(cluster, 0, b"c") == (Error.NONE, 2)
+
+    play(scenario, tmp_path)
+
+
+def test_a_leader_whose_disk_fails_leads_no_longer(tmp_path: Path) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        await cluster.lead(0, 0)
+        await produce(cluster, 0, b"a")
+        break_disk(cluster, 0)
+        assert (await produce(cluster, 0, b"b"))[0] is Error.KAFKA_STORAGE_ERROR
+        assert (await cluster.lead(1, 1, isr=(1, 2)))[0] is Error.KAFKA_STORAGE_ERROR
+        assert await produce(cluster, 1, b"b") == (Error.NONE, 1)
+
+    play(scenario, tmp_path)
+
+
+def test_a_throttled_replica_that_is_not_in_sync_is_held_to_its_rate(tmp_path: Path) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        member = cluster.brokers[0].member
+        member.publish(
+            member.view.with_configs(
+                topic_configs={"t": {"leader.replication.throttled.replicas": "*"}},
+                broker_configs={"0": {"leader.replication.throttled.rate": "1000"}},
+            )
+        )
+        await cluster.lead(0, 0, replicas=(0,))
+        for _ in range(30):
+            await produce(cluster, 0, b"x" * 1000)
+        await cluster.lead(0, 1, replicas=(0, 1), isr=(0,))
+        leader, follower = cluster.brokers[0], cluster.brokers[1]
+        await until(lambda: follower.replica().log.offset_end > 0)
+        assert leader.replicas.leader_throttle.is_exceeded(leader.clock.monotonic_ms())
+        assert follower.replica().log.offset_end < 30
+        member.publish(member.view.with_configs(broker_configs={}))
+        await until(lambda: ends(cluster) == [30, 30])
+
+    play(
+        scenario,
+        tmp_path,
+        size=2,
+        replica_fetch_max_bytes="2000",
+        replica_fetch_wait_max_ms="100",
+    )
+
+
+def test_records_deleted_at_the_leader_are_deleted_everywhere_before_it_says_so(
+    tmp_path: Path,
+) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        await cluster.lead(0, 0)
+        for _ in range(5):
+            await produce(cluster, 0, b"a")
+        row = DeleteRecordsPartition(partition_index=0, offset=3)
+        request = DeleteRecordsRequest(
+            timeout_ms=5000, topics=[DeleteRecordsTopic(name="t", partitions=[row])]
+        )
+        answer = await cluster.call(0, request, 2)
+        result = answer.topics[0].partitions[0]
+        assert (Error(result.error_code), result.low_watermark) == (Error.NONE, 3)
+        starts = [broker.replica().log.log_start_offset for broker in cluster.brokers.values()]
+        assert starts == [3, 3, 3]
+
+    play(scenario, tmp_path)
