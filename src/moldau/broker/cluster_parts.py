@@ -109,6 +109,7 @@ class ClusterParts:
             timeout_ms=lambda: config().controller_socket_timeout_ms,
             clock=clock,
             timers=timers,
+            lost=broken,
         )
         replicas.join_cluster(self.fetchers, self.isr_sender)
 
