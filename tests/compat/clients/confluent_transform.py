@@ -3,10 +3,10 @@
 A process of its own, so that a test can kill it: `python -m tests.compat.clients.
 confluent_transform JSON`; tests/compat/exactly_once.py tells the fields.
 
-Every partition starts at a number, never at a word like "earliest". librdkafka (2.16.0) looks a
-word up at the broker, and an answer that comes after the partition was revoked starts a timer
-that asks again 500 ms later and moves the partition there, even if it has by then been assigned
-anew and read on: the records between are read, and committed, twice. It does so with any broker.
+Every partition starts at a number, never at a word like "earliest". librdkafka 2.16.0 has the
+broker look a word up, and an answer that comes after the partition was revoked makes it ask once
+more 500 ms later and read from there, assigned or not. At the next assignment those records are
+handed out and then read again: they come twice in one generation, from any broker.
 """
 
 from __future__ import annotations
