@@ -29,6 +29,9 @@ $(DEV): pyproject.toml setup.py $(KERNELS) $(KERNELS:.pxd=.py) | $(BIN)/python
 run: $(CORE) ## start a broker on 127.0.0.1:9092, data in ./data
 	@exec $(BIN)/moldau server-start config/server.properties
 
+demo: $(DEV) ## a broker and two word counts on Spark, live; ends by itself (needs java)
+	@$(BIN)/python examples/pipelines/demo.py
+
 test: $(DEV) ## the whole test-suite except what needs Node, Go or Maven
 	$(BIN)/python -m pytest -m 'not compat and not long'
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "cluster": ("moldau.cli.cluster", "show the cluster's id and brokers"),
     "doctor": ("moldau.cli.doctor", "say what is wrong with a cluster, and what mends it"),
     "features": ("moldau.cli.features", "show which features are in force"),
+    "pipeline": ("moldau.cli.pipeline", "look into pipelines on Spark"),
     "run-class": ("moldau.cli.run_class", "run a tool or a demo by its class"),
     "completion": ("moldau.cli.completion", "let the shell complete commands and flags"),
 }

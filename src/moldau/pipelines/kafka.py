@@ -10,12 +10,17 @@ What comes out is plain DataFrames, so filters, projections and aggregations are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from moldau.pipelines.sink import ExactlyOnceSink, offsets_of_batch
-from moldau.pipelines.sink_options import SinkError, check_columns, parse_sink_options
-from moldau.pipelines.sink_plan import check_topic, plan
+from moldau.pipelines.sink import AtLeastOnceSink, ExactlyOnceSink, offsets_of_batch
+from moldau.pipelines.sink_options import (
+    SinkError,
+    SinkOptions,
+    check_columns,
+    parse_sink_options,
+)
+from moldau.pipelines.sink_plan import TopicFacts, check_topic, plan
 from moldau.pipelines.sink_transaction import TRANSACTION_TIMEOUT_MS, PipelineTransactions
 
 if TYPE_CHECKING:
@@ -65,7 +70,8 @@ class Kafka:
 
     def global_table(self, topic: str, **options: Any) -> DataFrame:
         """The latest value per key, whole on every executor: join a stream with it by any column,
-        whatever the partitions. It is read anew for every micro-batch."""
+        whatever the partitions. It is as of its making; made inside the function that `to` takes
+        as `each`, it is as of every micro-batch."""
         from pyspark.sql.functions import broadcast
 
         return broadcast(self.table(topic, **options).latest())
@@ -85,6 +91,7 @@ class Kafka:
         timestamp: str | Column | None = None,
         mode: str | None = None,
         trigger: Trigger = None,
+        each: Callable[[DataFrame], DataFrame] | None = None,
         group: str | None = None,
         transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MS,
         **options: Any,
@@ -94,38 +101,45 @@ class Kafka:
         `app` is the pipeline's name: of its transactions, of the group that shows its progress, of
         its markers. Two that run at the same time must not share it. Text, bytes and numbers are
         written as Java's serializers do, nested columns as JSON. Without a `mode`, what changes is
-        written (update), or what is final where Spark allows nothing else (append)."""
+        written (update), or what is final where Spark allows nothing else (append). `each` is done
+        with every micro-batch before it is written, for instance a join with a global table."""
         name, place = _check_call(frame, app, checkpoint, guarantee, mode)
-        columns = {
-            "key": key,
-            "value": value,
-            "headers": headers,
-            "partition": partition,
-            "timestamp": timestamp,
-        }
-        selected = Selection({name: each for name, each in columns.items() if each is not None})
+        columns = {"key": key, "value": value, "headers": headers, "partition": partition}
+        columns["timestamp"] = timestamp
+        selected = Selection(
+            {n: column for n, column in columns.items() if column is not None}, each
+        )
         given = {**self._options, **_texts(options), "topic": topic}
         given["includeTimestamp"] = str(timestamp is not None).lower()
         chosen = parse_sink_options(given)
         check_columns(selected(frame).schema, topic, numbers=True)
         facts = check_topic(chosen.settings, topic)
         if guarantee == AT_LEAST_ONCE:
-            writer = selected(frame).writeStream.format("moldau").options(**given)
+            # Not Spark's own streaming writer: sources in Python have no mode update there.
+            writer = frame.writeStream.foreachBatch(AtLeastOnceSink(selected, given))
         else:
-            work = plan(chosen, facts=facts, writers_max=self.spark.sparkContext.defaultParallelism)
             transactions = PipelineTransactions(
                 name, chosen.settings, group=group, timeout_ms=transaction_timeout_ms
             )
-            sink = self._sink(transactions, work, selected, place)
+            sink = self._sink(transactions, (chosen, facts), selected, place)
             writer = frame.writeStream.foreachBatch(sink)
         writer = writer.option("checkpointLocation", place).queryName(name)
         return _start(_triggered(writer, trigger), mode)
 
     def _sink(
-        self, transactions: PipelineTransactions, work: Any, selected: Selection, checkpoint: str
+        self,
+        transactions: PipelineTransactions,
+        target: tuple[SinkOptions, TopicFacts],
+        selected: Selection,
+        checkpoint: str,
     ) -> ExactlyOnceSink:
+        chosen, facts = target
+        parallelism = self.spark.sparkContext.defaultParallelism
         return ExactlyOnceSink(
-            transactions, work, select=selected, read_offsets=offsets_of_batch(checkpoint)
+            transactions,
+            plan(chosen, facts=facts, writers_max=parallelism),
+            select=selected,
+            read_offsets=offsets_of_batch(checkpoint),
         )
 
     def _reading(self, topics: Topics, options: Mapping[str, Any]) -> dict[str, str]:
@@ -139,10 +153,18 @@ class Kafka:
 class Selection:
     """The columns to write, made of a frame: `foreachBatch` gets another one each time."""
 
-    def __init__(self, columns: Mapping[str, str | Column]) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, str | Column],
+        each: Callable[[DataFrame], DataFrame] | None = None,
+    ) -> None:
         self._columns = columns
+        self._each = each
 
     def __call__(self, frame: DataFrame) -> DataFrame:
+        return self._select(frame if self._each is None else self._each(frame))
+
+    def _select(self, frame: DataFrame) -> DataFrame:
         from pyspark.errors import AnalysisException
         from pyspark.sql import functions as F
 

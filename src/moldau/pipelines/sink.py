@@ -113,6 +113,18 @@ class ExactlyOnceSink:
         return [session_from(row.session) for row in results]
 
 
+class AtLeastOnceSink:
+    """What `foreachBatch` calls without transactions: a batch that is repeated is written again."""
+
+    def __init__(self, select: Callable[[DataFrame], DataFrame], options: dict[str, str]) -> None:
+        self._select = select
+        self._options = options
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        writer = self._select(frame).write.format("moldau").options(**self._options)
+        writer.mode("append").save()
+
+
 def check_stages(spark: SparkSession, stages: set[int]) -> None:
     """A stage that Spark ran again has used sequences twice: its transaction must not commit."""
     tracker = spark.sparkContext.statusTracker()
