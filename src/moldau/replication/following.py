@@ -163,8 +163,9 @@ class Following:
         return VERSION if self._uses_ids else VERSION_BY_NAME
 
     def start_over(self) -> None:
-        """The leader's session is lost, or what it knows is in doubt."""
-        self._session_id = self._session_epoch = 0
+        """The leader's session is lost, or what it knows is in doubt. The next request names it
+        once more, so that the leader drops it and does not have to wait for it to grow old."""
+        self._session_epoch = 0
         self._told = {}
 
     def ready_in_ms(self, now: Millis) -> Millis | None:

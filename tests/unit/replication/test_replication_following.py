@@ -89,7 +89,7 @@ def test_a_lost_session_begins_anew_with_everything() -> None:
     lost = FetchResponse(error_code=Error.FETCH_SESSION_ID_NOT_FOUND)
     assert following.answered(lost, 0, SETTINGS) == []
     request = ask(following)
-    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert (request.session_id, request.session_epoch) == (5, 0)
     assert asked(request) == [(0, 10)]
 
 
