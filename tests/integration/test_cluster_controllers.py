@@ -184,7 +184,8 @@ def test_what_tools_write_into_the_tree_is_noticed() -> None:
         write = cluster.tree.write
         topic = paths.encode_topic(paths.TopicNode(b"i" * 16, ((0, 1), (1, 2))))
         write([Create(paths.topic_path("old"), topic)], None)
-        await eventually(lambda: cluster.tree.tree.find(paths.partition_state_path("old", 1)))
+        state_path = paths.partition_state_path("old", 1)
+        await eventually(lambda: cluster.tree.tree.find(state_path) is not None)
         assert cluster.state("old").leader == 0
         moves = paths.encode_reassignment({("old", 0): (2,)})
         write([Create(paths.REASSIGN_PARTITIONS, moves)], None)

@@ -18,6 +18,7 @@ from moldau.controller.cluster_facts import (
     DeletionsQueued,
     LiveBroker,
     Liveness,
+    PreferredElected,
 )
 from moldau.controller.cluster_machine import ClusterMachine
 from moldau.controller.cluster_state import ClusterState, places_of
@@ -475,8 +476,8 @@ def test_a_topic_is_gone_when_every_replica_has_answered() -> None:
     story.when(commands.ConfirmDeleted(1, answers())).when(commands.ConfirmDeleted(2, answers()))
     assert "t" in state_of(story).cluster.topics
     story.when(commands.ConfirmDeleted(3, answers()))
-    (deleted,) = [fact for fact in story.facts if isinstance(fact, TopicDeleted)]
-    assert deleted == TopicDeleted("t", b"t" * 16, 1, True)
+    deleted: list[object] = [fact for fact in story.decision.facts if type(fact) is TopicDeleted]
+    assert deleted == [TopicDeleted("t", b"t" * 16, 1, True)]
     assert state_of(story).cluster.topics == {}
     assert state_of(story).deleting == {}
 
@@ -578,6 +579,7 @@ def test_preferred_leaders_come_back_when_a_tool_asks() -> None:
     story.when(ElectLeaders(Election.PREFERRED, (T0,)))
     assert errors(story.answer) == [None]
     assert (partition(story).leader, partition(story).leader_epoch) == (1, 6)
+    assert Volatile(PreferredElected({T0: 1})) in story.facts, "which operators read"
     story = with_topic(1, 2, 3, leader=2).when(commands.FollowElections((T0,)))
     assert partition(story).leader == 1
     assert story.facts[-1] == AdminNodeRemoved(paths.PREFERRED_REPLICA_ELECTION)

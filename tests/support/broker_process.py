@@ -98,6 +98,9 @@ class BrokerProcess:
 
     def start(self) -> None:
         self.spawn()
+        self.wait_until_it_answers()
+
+    def wait_until_it_answers(self) -> None:
         assert self.process is not None
         deadline = time.monotonic() + START_SECONDS_MAX
         while not answers(self.port):

@@ -39,6 +39,7 @@ from moldau.controller.machine import (
     ControllerMachine,
     CreatePartitions,
     DeleteTopics,
+    ElectLeaders,
 )
 from moldau.controller.reassignment import Move, done_if_in_sync, is_moving, reassign
 from moldau.controller.rebalance import imbalanced
@@ -91,6 +92,8 @@ class ClusterMachine(ControllerMachine):
                 return self._prefer(places, token)
             case DeleteTopics():
                 return self._queue_deletions(command, token)
+            case ElectLeaders(Election.PREFERRED, asked):
+                return self._said_preferred(super().decide(command, token, now_ms), asked)
             case commands.QueueFoundDeletions(names, is_enabled):
                 return _told(token, *deletions.found(self.state, names, is_enabled))
             case commands.ConfirmDeleted():
@@ -326,10 +329,21 @@ class ClusterMachine(ControllerMachine):
                 elect(partitions, place, Election.PREFERRED, online)
             except ApiError:
                 continue
-            topic = self.state.cluster.topics[place.topic]
-            elected[place] = topic.partitions[place.partition].replicas[0]
+            elected[place] = self._preferred(place)
         said = (Volatile(PreferredElected(elected)),) if elected else ()
         return Decision((*partitions.facts(), *said), replies=_replies(token, len(elected)))
+
+    def _said_preferred(self, decision: Decision, asked: Iterable[TopicPartition]) -> Decision:
+        (reply,) = decision.replies
+        assert isinstance(reply.outcome, list)
+        rows = zip(asked, reply.outcome, strict=True)
+        elected = {place: self._preferred(place) for place, refusal in rows if refusal is None}
+        if not elected:
+            return decision
+        return replace(decision, facts=(*decision.facts, Volatile(PreferredElected(elected))))
+
+    def _preferred(self, place: TopicPartition) -> BrokerId:
+        return self.state.cluster.topics[place.topic].partitions[place.partition].replicas[0]
 
     # Deletion
 

@@ -13,11 +13,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from moldau.controller.cluster_facts import (
-    AdminNodeRemoved,
-    DeletionsDropped,
-    DeletionsQueued,
-)
 from moldau.controller.facts import (
     ConfigKind,
     ConfigsChanged,
@@ -144,14 +139,8 @@ class MetadataJournal:
             case ProducerIdsAllocated(broker, ids):
                 block = paths.ProducerIdBlock(broker, ids.start, ids.stop - 1)
                 yield Write(paths.PRODUCER_ID_BLOCK, paths.encode_producer_id_block(block))
-            case DeletionsQueued(topics):
-                yield from (Create(paths.delete_topic_path(name)) for name in topics)
-            case DeletionsDropped(topics):
-                yield from (Delete(paths.delete_topic_path(name)) for name in topics)
-            case AdminNodeRemoved(path):
-                yield Delete(path)
             case _:
-                raise AssertionError(f"{fact!r} is not for the journal")
+                yield from _cluster_ops(fact)
 
     def _topic_created(self, fact: TopicCreated) -> Iterator[Op]:
         yield Create(paths.topic_config_path(fact.name), paths.encode_config(fact.configs))
@@ -249,6 +238,21 @@ def _topic_deleted(fact: TopicDeleted) -> Iterator[Op]:
     yield Delete(paths.topic_config_path(fact.name))
     if fact.was_queued:
         yield Delete(paths.delete_topic_path(fact.name))
+
+
+def _cluster_ops(fact: object) -> Iterator[Op]:
+    # A broker that stands alone has none of these, and starts without them.
+    from moldau.controller.cluster_facts import AdminNodeRemoved, DeletionsDropped, DeletionsQueued
+
+    match fact:
+        case DeletionsQueued(topics):
+            yield from (Create(paths.delete_topic_path(name)) for name in topics)
+        case DeletionsDropped(topics):
+            yield from (Delete(paths.delete_topic_path(name)) for name in topics)
+        case AdminNodeRemoved(path):
+            yield Delete(path)
+        case _:
+            raise AssertionError(f"{fact!r} is not for the journal")
 
 
 def _split(ops: list[Op], bytes_max: int) -> list[list[Op]]:

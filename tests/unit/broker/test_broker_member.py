@@ -1,0 +1,259 @@
+"""A member on a shared tree: registered once, again after its session, told of settings."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from moldau.broker.handover import hand_over
+from moldau.broker.member import DuplicateBroker, Member
+from moldau.broker.system_clock import SystemClock
+from moldau.config.broker import BrokerConfig
+from moldau.controller import candidacy
+from moldau.controller.controller import draw_topic_id
+from moldau.controller.topics import NewTopic
+from moldau.engine.timers import Timers
+from moldau.metadata import paths
+from moldau.metadata.shared_tree import SharedTree, TreeSession
+from moldau.metadata.store import Create, Write
+from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
+from moldau.model.errors import ApiError, Error
+from moldau.net.peers import PeerUnreachable
+from moldau.wire.messages.replication import (
+    ControlledShutdownRequest,
+    ControlledShutdownResponse,
+    RemainingPartition,
+)
+from moldau.wire.messages.topics import (
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from tests.support.controllers import eventually
+
+NODE = BrokerNode(1, (Endpoint("PLAINTEXT", "here", 9092),))
+
+
+class Peers:
+    """Answers from a list, and keeps what was asked."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[Any] = []
+
+    async def call(self, broker: int, request: Any, **options: Any) -> Any:
+        self.asked.append((broker, request))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def forget(self, broker: int) -> None:
+        self.asked.append((broker, "forgotten"))
+
+
+class World:
+    def __init__(self, tree: SharedTree, peers: Peers | None = None, **settings: str) -> None:
+        self.session: TreeSession = tree.session()
+        properties = {key.replace("_", "."): value for key, value in settings.items()}
+        self.config, _ = BrokerConfig.parse({"node.id": "1", **properties})
+        self.timers = Timers(SystemClock(), asyncio.get_running_loop().call_later)
+        self.images: list[ClusterImage] = []
+        self.peers = peers or Peers()
+        self.member = Member(
+            self.session,
+            1,
+            "cluster",
+            config=lambda: self.config,
+            clock=SystemClock(),
+            timers=self.timers,
+            follow=lambda old, new: self.images.append(new),
+            random_bytes=os.urandom,
+            draw_id=lambda: draw_topic_id(os.urandom),
+            peers=self.peers,
+        )
+
+    async def start(self) -> World:
+        await candidacy.lay_out(self.session)
+        await self.member.load()
+        return self
+
+    async def stop(self) -> None:
+        await self.member.close()
+        await self.session.close()
+        self.timers.close()
+
+
+def play(story: Callable[[SharedTree], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with asyncio.timeout(10):
+            await story(SharedTree())
+
+    asyncio.run(whole())
+
+
+def test_a_broker_registers_with_the_transaction_of_its_node_as_its_epoch() -> None:
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree).start()
+        await world.member.join(NODE)
+        node = tree.tree.find(paths.broker_path(1))
+        assert node is not None
+        assert paths.decode_broker(1, node.data) == NODE
+        assert world.member.broker_epoch == node.created_by
+        await world.stop()
+        assert tree.tree.find(paths.broker_path(1)) is None
+
+    play(story)
+
+
+def test_a_second_broker_with_the_same_id_is_told_what_is_probably_wrong() -> None:
+    async def story(tree: SharedTree) -> None:
+        other = await World(tree).start()
+        await other.member.join(BrokerNode(1, (Endpoint("PLAINTEXT", "elsewhere", 9092),)))
+        world = await World(tree).start()
+        with pytest.raises(DuplicateBroker, match="already registered on the path /brokers/ids/1"):
+            await world.member.join(NODE)
+        await world.stop()
+        await other.stop()
+
+    play(story)
+
+
+def test_a_broker_that_restarts_faster_than_its_session_ends_waits_for_its_old_self() -> None:
+    async def story(tree: SharedTree) -> None:
+        old = await World(tree).start()
+        await old.member.join(NODE)
+        await old.member.close()
+        world = await World(tree).start()
+        joining = asyncio.create_task(world.member.join(NODE))
+        await asyncio.sleep(0.05)
+        assert not joining.done()
+        old.session.expire()
+        await joining
+        await world.stop()
+
+    play(story)
+
+
+def test_after_a_lost_session_the_broker_registers_again_with_a_new_epoch() -> None:
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree).start()
+        await world.member.join(NODE)
+        before = world.member.broker_epoch
+        world.session.expire()
+        assert tree.tree.find(paths.broker_path(1)) is None
+        world.session.reconnect(expired=True)
+        await eventually(lambda: world.member.broker_epoch > before, "a new epoch")
+        assert tree.tree.find(paths.broker_path(1)) is not None
+        await world.stop()
+
+    play(story)
+
+
+def test_settings_are_read_at_the_start_and_when_somebody_leaves_a_note() -> None:
+    async def story(tree: SharedTree) -> None:
+        first = await World(tree).start()
+        config = paths.encode_config({"retention.ms": "5"})
+        tree.write([Create(paths.topic_config_path("t"), config)], None)
+        world = await World(tree).start()
+        assert world.member.image.topic_configs == {"t": {"retention.ms": "5"}}
+        assert first.member.image.topic_configs == {}
+        await world.member.join(NODE)
+        note = Create(
+            paths.CONFIG_CHANGE_PREFIX, paths.encode_config_change("topics/t"), sequential=True
+        )
+        changed = Write(paths.topic_config_path("t"), paths.encode_config({"retention.ms": "6"}))
+        tree.write([changed, note], None)
+        await eventually(
+            lambda: world.member.image.topic_configs == {"t": {"retention.ms": "6"}}, "the change"
+        )
+        old = Create(
+            paths.CONFIG_CHANGE_PREFIX,
+            b'{"version":1,"entity_type":"brokers","entity_name":"1"}',
+            sequential=True,
+        )
+        unreadable = Create(paths.CONFIG_CHANGE_PREFIX, b"[", sequential=True)
+        dynamic = Create(paths.broker_config_path("1"), paths.encode_config({"a": "b"}))
+        tree.write([dynamic, unreadable, old], None)
+        await eventually(lambda: world.member.image.broker_configs == {"1": {"a": "b"}}, "brokers")
+        await world.stop()
+        await first.stop()
+
+    play(story)
+
+
+def test_topics_that_get_a_first_replica_here_come_with_their_settings() -> None:
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree).start()
+        config = paths.encode_config({"retention.ms": "5"})
+        tree.write([Create(paths.topic_config_path("t"), config)], None)
+        await world.member.learn_topics(["t", "u"])
+        assert world.member.image.topic_configs == {"t": {"retention.ms": "5"}}
+        count = len(world.images)
+        await world.member.learn_topics(["t"])
+        assert len(world.images) == count, "nothing new, nothing told"
+        await world.stop()
+
+    play(story)
+
+
+def test_a_cluster_on_zookeeper_has_no_feature_at_a_level() -> None:
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree).start()
+        assert set(world.member.image.features.values()) == {0}
+        await world.stop()
+
+    play(story)
+
+
+def test_topics_that_clients_want_are_asked_of_the_controller() -> None:
+    async def story(tree: SharedTree) -> None:
+        made = CreateTopicsResponse(topics=[CreatableTopicResult(name="t")])
+        refused = CreateTopicsResponse(
+            topics=[CreatableTopicResult(name="t", error_code=Error.INVALID_REPLICATION_FACTOR)]
+        )
+        peers = Peers(made, refused, PeerUnreachable("gone"))
+        world = await World(tree, peers, request_timeout_ms="20").start()
+        world.member.image = ClusterImage("cluster", 7)
+        await world.member.controller.create_missing([NewTopic("t", 2, 3)])
+        broker, request = peers.asked[0]
+        assert broker == 7
+        assert isinstance(request, CreateTopicsRequest)
+        assert (request.topics[0].num_partitions, request.topics[0].replication_factor) == (2, 3)
+        for error in (Error.INVALID_REPLICATION_FACTOR, Error.COORDINATOR_NOT_AVAILABLE):
+            with pytest.raises(ApiError) as refusal:
+                await world.member.controller.create_missing([NewTopic("t")])
+            assert refusal.value.error is error
+        await world.stop()
+
+    play(story)
+
+
+def test_a_broker_hands_over_and_tries_again_as_often_as_it_may() -> None:
+    async def story(tree: SharedTree) -> None:
+        remaining = RemainingPartition(topic_name="t", partition_index=0)
+        peers = Peers(
+            PeerUnreachable("gone"),
+            ControlledShutdownResponse(error_code=Error.NOT_CONTROLLER),
+            ControlledShutdownResponse(remaining_partitions=[remaining]),
+            ControlledShutdownResponse(),
+        )
+        settings = {"controlled_shutdown_retry_backoff_ms": "1"}
+        world = await World(tree, peers, **settings).start()
+        world.member.image = ClusterImage("cluster", 7)
+        world.member.broker_epoch = 55
+        await hand_over(world.member, 1, world.config, world.timers)
+        assert len(peers.asked) == 4
+        assert peers.asked[-1][0] == 7
+        assert isinstance(peers.asked[-1][1], ControlledShutdownRequest)
+        assert peers.asked[-1][1].broker_epoch == 55
+        peers.answers = [PeerUnreachable("gone")] * 4
+        await hand_over(world.member, 1, world.config, world.timers)
+        assert not peers.answers, "once and three times again"
+        await world.stop()
+
+    play(story)
