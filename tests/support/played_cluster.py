@@ -251,7 +251,11 @@ class PlayedCluster:
 
     async def call(self, broker: BrokerId, request: Message, version: int) -> Any:
         assert self._outside is not None
-        return await self._outside.call(broker, request, timeout_ms=10_000, version=version)
+        # Each kind on a connection of its own: a write that waits must not hold up the controller.
+        lane = type(request).__name__
+        return await self._outside.call(
+            broker, request, timeout_ms=10_000, version=version, lane=lane
+        )
 
     # What a controller says
 

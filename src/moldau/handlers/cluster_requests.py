@@ -14,7 +14,7 @@ from moldau.handlers.services import ClusterMember, Services
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, TopicId, TopicPartition
-from moldau.replication.replicas import NO_EPOCH, Role, Stop
+from moldau.replication.roles import NO_EPOCH, Role, Stop
 from moldau.wire.messages.replication import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,

@@ -7,8 +7,7 @@ so a topic that was just created can be written to at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator, Mapping, Sequence
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
@@ -19,6 +18,7 @@ from moldau.model.names import NO_TOPIC_ID, BrokerId, Offset, TopicId, TopicPart
 from moldau.replication.fetch_sessions import FetchedPartition
 from moldau.replication.partition import Partition
 from moldau.replication.replica import IsrChanges, Replica
+from moldau.replication.roles import EPOCH_OF_DELETION, NO_EPOCH, Followers, Role, Stop
 from moldau.replication.throttle import FOLLOWER_RATE, LEADER_RATE, Throttle, rate_of
 from moldau.replication.waiting import Waiting
 from moldau.storage.faults import StorageFault
@@ -26,37 +26,6 @@ from moldau.storage.log_directory import LogDirectory
 from moldau.storage.log_store import LogStore
 
 log = logging.getLogger("kafka.server.ReplicaManager")
-
-EPOCH_OF_DELETION = -2
-"""Stands in for a leader epoch where a topic is deleted: it wins over any other."""
-NO_EPOCH = -1
-
-
-class Role(NamedTuple):
-    """What the controller wants of one replica on this broker."""
-
-    topic_partition: TopicPartition
-    topic_id: TopicId
-    state: PartitionImage
-    is_new: bool = False
-    """The partition was just made: nobody has any records of it."""
-
-
-class Stop(NamedTuple):
-    topic_partition: TopicPartition
-    leader_epoch: int
-    deletes: bool
-
-
-class Followers(Protocol):
-    """Whoever fetches for the replicas that follow."""
-
-    def follow(self, replica: Replica) -> None: ...
-
-    def unfollow(self, places: Iterable[TopicPartition]) -> None: ...
-
-    def slow_down(self, throttle: Throttle) -> None:
-        """From now on go by this."""
 
 
 class Replicas:
@@ -206,7 +175,11 @@ class Replicas:
         before = -1 if replica is None else replica.partition.leader_epoch
         if self._followers is not None and state.leader_epoch > before:
             self._followers.unfollow((place,))
-        self._place(place, role.topic_id, state, settings)
+        topic_id = role.topic_id
+        if existing is not None and topic_id == NO_TOPIC_ID:
+            # An old controller names no ids: that is no reason to take the log for another one.
+            topic_id = existing.topic_id
+        self._place(place, topic_id, state, settings)
         replica = self._replicas.get(place)
         if replica is None or place in self._offline:
             return Error.KAFKA_STORAGE_ERROR
@@ -355,6 +328,9 @@ class Replicas:
                 if replica.partition.is_leader:
                     replica.log.assign_epoch(image.leader_epoch, replica.log.offset_end)
                 self.waiting.disturb(replica)
+            else:
+                # Fewer may be in sync now, so that more is committed.
+                self.waiting.changed(replica)
         except StorageFault as fault:
             self._put_offline(topic_partition, str(fault))
             return

@@ -6,8 +6,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
-from moldau.model.names import TopicPartition
+from moldau.model.names import NO_TOPIC_ID, TopicPartition
+from moldau.replication.roles import Role
 from moldau.storage.faults import StorageFault
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -387,3 +389,38 @@ def test_records_deleted_at_the_leader_are_deleted_everywhere_before_it_says_so(
         assert starts == [3, 3, 3]
 
     play(scenario, tmp_path)
+
+
+def test_a_waiting_write_is_answered_when_the_controller_takes_a_replica_out(
+    tmp_path: Path,
+) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        await cluster.lead(0, 0)
+        await produce(cluster, 0, b"a")
+        await cluster.stop_broker(2)
+        waiting = asyncio.create_task(produce(cluster, 0, b"b", timeout_ms=20_000))
+        await until(lambda: cluster.brokers[1].replica().log.offset_end == 2)
+        assert not waiting.done()
+        await cluster.lead(0, 0, isr=(0, 1))
+        assert await waiting == (Error.NONE, 1)
+
+    play(scenario, tmp_path)
+
+
+def test_a_controller_that_knows_no_topic_ids_costs_no_log(tmp_path: Path) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        await cluster.lead(0, 0, replicas=(0,))
+        await produce(cluster, 0, b"a")
+        await cluster.stop_broker(0)
+        broker = cluster.start_broker(0)
+        state = PartitionImage(0, 1, (0,), (0,), 9)
+        errors = broker.replicas.take_roles([Role(TopicPartition("t", 0), NO_TOPIC_ID, state)])
+        assert list(errors.values()) == [Error.NONE]
+        assert broker.replica().log.offset_end == 1
+        assert broker.replica().log.topic_id == topic_id_of("t")
+        other = Role(TopicPartition("t", 0), topic_id_of("other"), state)
+        assert broker.replicas.take_roles([other]) == {
+            TopicPartition("t", 0): Error.INCONSISTENT_TOPIC_ID
+        }
+
+    play(scenario, tmp_path, size=1)
