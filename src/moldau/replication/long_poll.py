@@ -65,37 +65,21 @@ def read_all(
     for partition in wanted:
         try:
             replica = find(partition)
-            max_bytes = min(partition.max_bytes, room_bytes)
-            is_throttled = False
-            if follower >= 0:
-                replica.partition.check_leader(partition.current_leader_epoch)
-                replica.partition.check_follower(follower, partition.current_leader_epoch)
-                is_throttled = _is_throttled(replica, limits)
-            elif prefer is not None:
-                nearer = prefer(replica, partition)
-                if nearer != NO_FOLLOWER:
-                    answers.append((partition, replica.read_elsewhere(isolation, nearer)))
-                    is_final = True
-                    continue
+            nearer = NO_FOLLOWER if prefer is None else prefer(replica, partition)
             # The first batch of all is sent whatever its size, or a client could never get past a
             # large one (KIP-74).
-            throttle = limits.throttle
-            is_late = is_throttled and throttle is not None and throttle.is_exceeded(now_ms)
-            read = replica.read(
-                partition,
-                0 if is_late else max_bytes,
-                not size_bytes and not is_late,
-                isolation,
-                limits.leader_only,
-            )
-            if is_throttled and throttle is not None and read.size_bytes:
-                throttle.record(read.size_bytes, now_ms)
-            if follower >= 0 and read.diverging_epoch is None:
-                if not is_second:
-                    replica.follower_fetched(
-                        follower, partition.fetch_offset, now_ms, partition.reader_log_start
-                    )
-                read = read._replace(high_watermark=replica.partition.high_watermark)
+            max_bytes, min_one_batch = min(partition.max_bytes, room_bytes), not size_bytes
+            if follower >= 0:
+                read = _read_for_follower(
+                    replica, partition, limits, max_bytes, min_one_batch, now_ms, is_second
+                )
+            elif nearer != NO_FOLLOWER:
+                read = replica.read_elsewhere(isolation, nearer)
+                is_final = True
+            else:
+                read = replica.read(
+                    partition, max_bytes, min_one_batch, isolation, limits.leader_only
+                )
         except ApiError as refusal:
             read = PartitionRead(refusal.error)
         if read.error or read.diverging_epoch is not None:
@@ -105,6 +89,32 @@ def read_all(
             room_bytes = max(0, room_bytes - read.size_bytes)
         answers.append((partition, read))
     return Pass(answers, size_bytes, is_final)
+
+
+def _read_for_follower(
+    replica: Replica,
+    wanted: FetchedPartition,
+    limits: FetchLimits,
+    max_bytes: int,
+    min_one_batch: bool,
+    now_ms: Millis,
+    is_second: bool,
+) -> PartitionRead:
+    """What it asks for, and what its asking says of it; a second look says nothing new."""
+    follower, throttle, partition = limits.follower, limits.throttle, replica.partition
+    partition.check_leader(wanted.current_leader_epoch)
+    partition.check_follower(follower, wanted.current_leader_epoch)
+    is_throttled = throttle is not None and _is_throttled(replica, limits)
+    if is_throttled and throttle is not None and throttle.is_exceeded(now_ms):
+        max_bytes, min_one_batch = 0, False
+    read = replica.read(wanted, max_bytes, min_one_batch, limits.isolation)
+    if is_throttled and throttle is not None and read.size_bytes:
+        throttle.record(read.size_bytes, now_ms)
+    if read.diverging_epoch is not None:
+        return read
+    if not is_second:
+        replica.follower_fetched(follower, wanted.fetch_offset, now_ms, wanted.reader_log_start)
+    return read._replace(high_watermark=partition.high_watermark)
 
 
 def _is_throttled(replica: Replica, limits: FetchLimits) -> bool:
