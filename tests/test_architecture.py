@@ -63,6 +63,8 @@ PURE_MODULES = {
     "storage/producer_state.py",
     "storage/epoch_history.py",
     "storage/retention.py",
+    "storage/compaction_plan.py",
+    "storage/compaction_transactions.py",
     "engine/machine.py",
     "engine/timing_wheel.py",
     "metadata/paths.py",

@@ -21,7 +21,7 @@ from moldau.broker.addresses import advertised_by, listeners_of, socket_settings
 from moldau.broker.background import Background
 from moldau.broker.coordinators import Coordinators
 from moldau.broker.dispatch import Dispatch
-from moldau.broker.log_jobs import plan_log_jobs
+from moldau.broker.log_jobs import plan_cleaner, plan_log_jobs
 from moldau.broker.log_setup import BrokerLoggers
 from moldau.broker.system_clock import SystemClock
 from moldau.config.broker import BrokerConfig
@@ -43,6 +43,7 @@ from moldau.net.server import Server
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.replicas import Replicas
 from moldau.replication.waiting import Waiting
+from moldau.storage.cleaner import Cleaner
 from moldau.storage.faults import StorageFault
 from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from moldau.storage.log_store import LogStore
@@ -83,6 +84,7 @@ class Broker:
         self._background = Background(loop)
         self._threads = ThreadPoolExecutor(config.num_io_threads, "kafka-request-handler")
         self._logs: LogStore | None = None
+        self._cleaner: Cleaner | None = None
         self._metadata: EmbeddedStore | None = None
         self._controller: Controller | None = None
         self._replicas: Replicas | None = None
@@ -257,6 +259,9 @@ class Broker:
         assert self._replicas is not None
         logs, replicas, config = self._logs, self._replicas, self.config
         plan_log_jobs(self._background, logs, replicas, config)
+        self._cleaner = plan_cleaner(
+            self._background, logs, replicas, lambda: self.config, self._loop, self._clock
+        )
         assert self._coordinators is not None
         self._coordinators.plan_jobs(self._background)
 
@@ -338,6 +343,8 @@ class Broker:
                 await self._metadata.close()
             except StoreError as fault:
                 log.error("The metadata store was not closed: %s", fault)
+        if self._cleaner is not None:
+            self._cleaner.stop()
         if self._logs is not None:
             self._logs.close(self._replicas.high_watermarks() if self._replicas else {})
         self._timers.close()

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from moldau.broker.background import Background
 from moldau.config.broker import BrokerConfig
+from moldau.model.clock import Clock
 from moldau.replication.replicas import Replicas
+from moldau.storage.cleaner import Cleaner, CleanerSettings
 from moldau.storage.log_store import LogStore
+from moldau.storage.threads import OneThread
 
 DELETED_FILES_INTERVAL_MS = 1_000
+CLEANER_INTERVAL_MS_MIN = 10
 NEVER_MS = 365 * 86_400_000
 """An interval this long means that the job is not wanted."""
 
@@ -37,6 +44,38 @@ def plan_log_jobs(
         lambda: void(logs.expire_producers()),
     )
     background.every("kafka-delete-logs", DELETED_FILES_INTERVAL_MS, logs.remove_deleted_files)
+
+
+def plan_cleaner(
+    background: Background,
+    logs: LogStore,
+    replicas: Replicas,
+    config: Callable[[], BrokerConfig],
+    loop: asyncio.AbstractEventLoop,
+    clock: Clock,
+) -> Cleaner:
+    """Compaction; whoever stops the broker stops the cleaner before the logs are closed."""
+    cleaner = Cleaner(
+        logs,
+        high_watermark=replicas.high_watermark,
+        settings=lambda: cleaner_settings(config()),
+        clock=clock,
+        new_thread=lambda: OneThread(loop.call_soon_threadsafe, "kafka-log-cleaner"),
+    )
+    if config().log_cleaner_enable:
+        backoff_ms = max(CLEANER_INTERVAL_MS_MIN, config().log_cleaner_backoff_ms)
+        background.every("kafka-log-cleaner", backoff_ms, cleaner.look)
+    return cleaner
+
+
+def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
+    return CleanerSettings(
+        threads=config.log_cleaner_threads,
+        map_bytes=config.log_cleaner_dedupe_buffer_size,
+        map_load_factor=config.log_cleaner_io_buffer_load_factor,
+        buffer_bytes=config.log_cleaner_io_buffer_size,
+        bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+    )
 
 
 def void(_: int) -> None:

@@ -93,11 +93,13 @@ class PartitionLog(ReadableLog):
         """Set when the disk left the log in a state that only a restart can mend."""
         self.flushed_ms = clock.wall_ms()
         self._epochs = loaded.epochs
-        self._truncations = 0
+        self.truncations = 0
+        self.cleaned_end: Offset = 0
+        """Up to here the log was compacted; the cleaner's checkpoint."""
         self._snapshot_offset = loaded.snapshot_offset
         self._clock = clock
         self._producer_expiration_ms = producer_expiration_ms
-        self._discard = discard
+        self.discard = discard
         self._rolled = rolled
         self.offset_end = max(self.segments.active.offset_end, self.log_start_offset)
         self.settings = settings
@@ -307,8 +309,9 @@ class PartitionLog(ReadableLog):
         self._after_truncation()
 
     def _after_truncation(self) -> None:
-        self._truncations += 1
+        self.truncations += 1
         self.recovery_point = min(self.recovery_point, self.offset_end)
+        self.cleaned_end = min(self.cleaned_end, self.offset_end)
         self._epochs.truncate_from_end(self.offset_end)
         self.segments.active.set_roll_timestamp(self._settings.segment_ms)
         self.producers, self._snapshot_offset = rebuild_producers(
@@ -332,7 +335,7 @@ class PartitionLog(ReadableLog):
                 reason,
             )
             paths += segment.mark_deleted()
-        self._discard(paths, self._settings.file_delete_delay_ms)
+        self.discard(paths, self._settings.file_delete_delay_ms)
 
     def _prefix(self) -> str:
         parent = os.path.dirname(self.directory)
@@ -359,7 +362,7 @@ class PartitionLog(ReadableLog):
         files.append(os.path.join(self.directory, PARTITION_METADATA_FILE))
         files += self._epochs.take_unflushed()
         directories = (self.directory, os.path.dirname(self.directory))
-        return FlushWork(offset_end, self._truncations, tuple(files), directories)
+        return FlushWork(offset_end, self.truncations, tuple(files), directories)
 
     def finish_flush(self, work: FlushWork, fault: StorageFault | None) -> None:
         if fault is not None:
@@ -367,7 +370,7 @@ class PartitionLog(ReadableLog):
             # succeeds proves nothing: what we believe is on disk may not be.
             self.fault = fault.to_keep()
             return
-        if work.truncations == self._truncations:
+        if work.truncations == self.truncations:
             self.recovery_point = max(self.recovery_point, work.offset_end)
             self.flushed_ms = self._clock.wall_ms()
 

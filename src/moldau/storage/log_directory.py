@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from moldau.model.names import TopicPartition
 from moldau.storage.checkpoints import (
+    CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
     RECOVERY_POINT_FILE,
@@ -133,6 +134,9 @@ class LogDirectory:
 
     def high_watermarks(self) -> dict[TopicPartition, int]:
         return self._read(HIGH_WATERMARK_FILE, "high watermarks start at the log start")
+
+    def cleaned_ends(self) -> dict[TopicPartition, int]:
+        return self._read(CLEANER_FILE, "logs are compacted from their start")
 
     def _read(self, name: str, consequence: str) -> dict[TopicPartition, int]:
         try:

@@ -72,6 +72,14 @@ class Segments:
             self._warm.remove(self.active)
         return removed
 
+    def replace(self, old: list[Segment], new: Segment) -> None:
+        """Let `new` take the place of the closed segments `old`, which are neighbours."""
+        first = self._list.index(old[0])
+        assert self._list[first : first + len(old)] == old, "the segments are not neighbours"
+        assert old[-1] is not self.active, "the segment being written must stay"
+        self._list[first : first + len(old)] = [new]
+        self._warm = [segment for segment in self._warm if segment not in old]
+
     def span(
         self, offset: int, max_bytes: int, offset_limit: int, min_one_batch: bool
     ) -> tuple[Segment, Span] | None:

@@ -39,8 +39,13 @@ class AtOnce:
 class OneThread:
     """A single thread, started with the first work."""
 
-    def __init__(self, call_on_loop: Callable[[Done, StorageFault | None], object]) -> None:
+    def __init__(
+        self,
+        call_on_loop: Callable[[Done, StorageFault | None], object],
+        name: str = "kafka-log-flusher",
+    ) -> None:
         """`call_on_loop(done, outcome)` is the loop's `call_soon_threadsafe`."""
+        self._name = name
         self._call_on_loop = call_on_loop
         self._works: deque[tuple[Work, Done]] = deque()
         self._changed = Condition()
@@ -53,7 +58,7 @@ class OneThread:
             self._works.append((work, done))
             self._changed.notify()
             if self._thread is None:
-                self._thread = Thread(target=self._serve, name="kafka-log-flusher", daemon=True)
+                self._thread = Thread(target=self._serve, name=self._name, daemon=True)
                 self._thread.start()
 
     def stop(self) -> None:

@@ -32,6 +32,10 @@ class AbortedTransaction(NamedTuple):
         return cls(done.producer_id, done.first_offset, done.offset_last, done.last_stable_offset)
 
 
+def encode_aborted(aborted: AbortedTransaction) -> bytes:
+    return _ENTRY.pack(VERSION, *aborted)
+
+
 class TxnIndex:
     __slots__ = ("_entries", "base_offset", "path")
 
@@ -52,7 +56,7 @@ class TxnIndex:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
             try:
                 os.lseek(descriptor, len(entries) * ENTRY_BYTES, os.SEEK_SET)
-                write_fully(descriptor, _ENTRY.pack(VERSION, *aborted))
+                write_fully(descriptor, encode_aborted(aborted))
             finally:
                 os.close(descriptor)
         except OSError as error:

@@ -1,0 +1,212 @@
+"""One round of compaction of one log: the part that a thread does.
+
+First the dirty part is read and the newest offset of each key noted, then all segments up to there
+are copied, group by group, without what is no longer needed. Only closed segments are read, by
+name, and only `.cleaned` files are written; the loop puts them in place (`cleaner_swap.py`). What
+the round needs to know of the log was copied into the `Round` before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from moldau.records.batch import BatchHeader, Buffer, read_header
+from moldau.storage.compaction_files import CleanedSegment, DamagedSegment, read_batches
+from moldau.storage.compaction_filter import (
+    BatchFilter,
+    BrokenBatch,
+    LastRecord,
+    control_kind,
+    open_body,
+)
+from moldau.storage.compaction_plan import SourceSegment, group_segments
+from moldau.storage.compaction_transactions import SeenTransactions
+from moldau.storage.faults import StorageFault
+from moldau.storage.offset_map import OffsetMap
+from moldau.storage.txn_index import AbortedTransaction
+
+BUFFER_BYTES_MIN = 64 * 1024
+
+
+class Round(NamedTuple):
+    """What one round is to do, as the loop saw the log when it began."""
+
+    directory: str
+    segments: Sequence[SourceSegment]
+    """From the first of the log to the last that may be compacted."""
+    first_dirty: int
+    first_uncleanable: int
+    aborted: Sequence[AbortedTransaction]
+    last_records: Mapping[int, LastRecord]
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+
+
+class Limits(NamedTuple):
+    """How much memory a round may use."""
+
+    map_bytes: int
+    map_load_factor: float
+    buffer_bytes: int
+
+
+class MapTooSmall(Exception):
+    """One batch has more keys than the map takes, so no round would ever get past it."""
+
+
+class Counts:
+    """What a round has done, for the log line."""
+
+    __slots__ = ("bytes_read", "bytes_written", "map_bytes_read", "records_read", "records_written")
+
+    def __init__(self) -> None:
+        self.map_bytes_read = 0
+        self.bytes_read = 0
+        self.bytes_written = 0
+        self.records_read = 0
+        self.records_written = 0
+
+
+class Compaction:
+    """`map_keys` comes first; then `write` for each of `groups`, in order."""
+
+    def __init__(self, what: Round, limits: Limits, took: Callable[[int], None]) -> None:
+        """`took(bytes)` is called for everything read or written: it may wait, to keep to a pace,
+        and raise, to break the round off."""
+        self.what = what
+        self.counts = Counts()
+        self.offset_end = what.first_dirty
+        """Once the keys are mapped: how far this round gets."""
+        self.groups: list[list[SourceSegment]] = []
+        self._took = took
+        self._buffer_bytes = max(BUFFER_BYTES_MIN, limits.buffer_bytes)
+        self._limits = limits
+        self._offsets: OffsetMap | None = None
+        self._filter: BatchFilter | None = None
+
+    def close(self) -> None:
+        if self._offsets is not None:
+            self._offsets.close()
+            self._offsets = None
+
+    # -- mapping -----------------------------------------------------------------------------
+
+    def map_keys(self) -> None:
+        what, limits = self.what, self._limits
+        keys_max = max(1, what.first_uncleanable - what.first_dirty)
+        offsets = OffsetMap(limits.map_bytes, limits.map_load_factor, keys_max)
+        self._offsets = offsets
+        seen = SeenTransactions(what.aborted)
+        for segment in what.segments:
+            if segment.offset_end <= what.first_dirty:
+                continue
+            if not self._map_segment(segment, offsets, seen):
+                break
+            # Gaps at the end of a segment count as read.
+            offsets.offset_latest = segment.offset_end - 1
+        self.offset_end = offsets.offset_latest + 1
+        if self.offset_end <= what.first_dirty:
+            raise MapTooSmall(
+                f"a batch at or after offset {what.first_dirty} has more keys than the "
+                f"{offsets.capacity} that fit; raise log.cleaner.dedupe.buffer.size"
+            )
+        self.groups = group_segments(
+            [segment for segment in what.segments if segment.base_offset < self.offset_end],
+            segment_bytes=what.segment_bytes,
+            index_bytes=what.segment_index_bytes,
+        )
+        self._filter = BatchFilter(
+            offsets,
+            SeenTransactions(what.aborted),
+            what.last_records,
+            offset_end=what.first_uncleanable,
+            now_ms=what.now_ms,
+            delete_retention_ms=what.delete_retention_ms,
+        )
+
+    def _map_segment(
+        self, segment: SourceSegment, offsets: OffsetMap, seen: SeenTransactions
+    ) -> bool:
+        """False if the map is full."""
+        first_dirty = self.what.first_dirty
+        for position, header, batch in self._batches(segment):
+            self.counts.map_bytes_read += header.size_bytes
+            try:
+                if header.is_control:
+                    seen.end(header, control_kind(batch, header))
+                elif not seen.is_aborted(header) and header.last_offset >= first_dirty:
+                    body, start = open_body(batch, header)
+                    if not offsets.note(header, body, start, first_dirty):
+                        return False
+            except BrokenBatch as broken:
+                raise DamagedSegment(segment.path, position, str(broken)) from None
+            except ValueError as broken:
+                reason = f"record {broken} of the batch at {header.base_offset} is broken"
+                raise DamagedSegment(segment.path, position, reason) from None
+            if header.last_offset >= first_dirty:
+                offsets.offset_latest = header.last_offset
+        return True
+
+    # -- copying -----------------------------------------------------------------------------
+
+    def write(self, group: Sequence[SourceSegment]) -> None:
+        """The group as one new segment, complete and on disk under its `.cleaned` names."""
+        what = self.what
+        cleaned = CleanedSegment(what.directory, group[0].base_offset, what.index_interval_bytes)
+        is_whole = False
+        try:
+            for segment in group:
+                self._copy(segment, cleaned)
+            try:
+                modified_ns = os.stat(group[-1].path).st_mtime_ns
+            except OSError as error:
+                raise StorageFault.of("cannot read", group[-1].path, error) from error
+            cleaned.finish(modified_ns)
+            is_whole = True
+        finally:
+            if not is_whole:
+                cleaned.abandon()
+
+    def _copy(self, segment: SourceSegment, cleaned: CleanedSegment) -> None:
+        assert self._filter is not None
+        judge, counts, out = self._filter, self.counts, bytearray()
+        for position, header, batch in self._batches(segment):
+            try:
+                kept = judge.apply(batch, header)
+            except BrokenBatch as broken:
+                raise DamagedSegment(segment.path, position, str(broken)) from None
+            counts.bytes_read += len(batch)
+            counts.records_read += header.record_count
+            if judge.aborted is not None:
+                cleaned.add_aborted(judge.aborted)
+            if kept is None:
+                continue
+            if kept is batch:
+                counts.records_written += header.record_count
+                cleaned.add(len(kept), header.last_offset, header.max_timestamp)
+            else:
+                self._add_changed(kept, header, cleaned)
+            out += kept
+            if len(out) >= self._buffer_bytes:
+                self._flush(out, cleaned)
+        self._flush(out, cleaned)
+
+    def _add_changed(self, kept: Buffer, header: BatchHeader, cleaned: CleanedSegment) -> None:
+        written = read_header(kept)
+        self.counts.records_written += written.record_count
+        cleaned.add(len(kept), header.last_offset, written.max_timestamp)
+
+    def _flush(self, out: bytearray, cleaned: CleanedSegment) -> None:
+        if out:
+            cleaned.write(bytes(out))
+            self.counts.bytes_written += len(out)
+            self._took(len(out))
+            out.clear()
+
+    def _batches(self, segment: SourceSegment) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+        return read_batches(segment.path, 0, segment.size_bytes, self._buffer_bytes, self._took)

@@ -1,0 +1,204 @@
+"""Reading closed segments batch by batch, and writing the one that takes their place.
+
+The new segment's files have the suffix `.cleaned` until the loop swaps them in; nobody else knows
+of them. Its indexes are made as appending makes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from collections.abc import Callable, Iterator
+
+from moldau.records.batch import (
+    CRC_START,
+    HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
+    MAGIC_V2,
+    NO_TIMESTAMP,
+    BatchHeader,
+    read_header,
+)
+from moldau.records.checksum import crc32c
+from moldau.storage.faults import StorageFault
+from moldau.storage.files import (
+    CLEANED_SUFFIX,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    offset_file_name,
+    remove_if_there,
+    write_fully,
+)
+from moldau.storage.txn_index import AbortedTransaction, encode_aborted
+
+POSITION_MAX = 0x7FFFFFFF
+BATCH_BYTES_MIN = HEADER_BYTES
+_POSITION_ENTRY = struct.Struct(">ii")
+_TIME_ENTRY = struct.Struct(">qi")
+
+
+class DamagedSegment(Exception):
+    """A segment that must not be compacted: where it is damaged, and how."""
+
+    def __init__(self, path: str, position: int, reason: str) -> None:
+        super().__init__(f"{path} is damaged at byte {position}: {reason}")
+
+
+def read_batches(
+    path: str, position: int, size_bytes: int, buffer_bytes: int, took: Callable[[int], None]
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, bytes) of every batch, checksums checked. `took(bytes)` is told of each
+    read before it is used, and may wait or raise."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise StorageFault.of("cannot open", path, error) from error
+    try:
+        wanted = buffer_bytes
+        while position < size_bytes:
+            try:
+                chunk = os.pread(descriptor, min(wanted, size_bytes - position), position)
+            except OSError as error:
+                raise StorageFault.of("cannot read", path, error) from error
+            took(len(chunk))
+            end, wanted = 0, buffer_bytes
+            for at, header, batch in _batches_in(path, chunk, position):
+                yield position + at, header, batch
+                end = at + header.size_bytes
+            if not end:
+                wanted = _size_of_first(path, chunk, position, size_bytes)
+            position += end
+    finally:
+        os.close(descriptor)
+
+
+def _batches_in(
+    path: str, chunk: bytes, position: int
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    view, at, end = memoryview(chunk), 0, len(chunk)
+    while end - at >= HEADER_BYTES:
+        header = read_header(chunk, at)
+        size = header[1] + LOG_OVERHEAD_BYTES
+        if header[3] != MAGIC_V2:
+            reason = f"message format {header[3]} cannot be compacted, only {MAGIC_V2} can"
+            raise DamagedSegment(path, position + at, reason)
+        if size < BATCH_BYTES_MIN or header[6] < 0 or header[12] < 0:
+            raise DamagedSegment(path, position + at, "a batch's header makes no sense")
+        if size > end - at:
+            return
+        if crc32c(view[at + CRC_START : at + size]) != header[4]:
+            reason = f"the checksum of the batch at offset {header.base_offset} is wrong"
+            raise DamagedSegment(path, position + at, reason)
+        yield at, header, view[at : at + size]
+        at += size
+
+
+def _size_of_first(path: str, chunk: bytes, position: int, size_bytes: int) -> int:
+    """How much must be read to have the first batch whole."""
+    size = HEADER_BYTES
+    if len(chunk) >= HEADER_BYTES:
+        size = read_header(chunk).size_bytes
+    if size > size_bytes - position or size <= len(chunk):
+        raise DamagedSegment(path, position, "the last batch is torn")
+    return size
+
+
+class CleanedSegment:
+    """The files `<base_offset>.log.cleaned` and so on, while they are written."""
+
+    def __init__(self, directory: str, base_offset: int, index_interval_bytes: int) -> None:
+        self.directory = directory
+        self.base_offset = base_offset
+        self.size_bytes = 0
+        self._interval_bytes = index_interval_bytes
+        self._unindexed_bytes = 0
+        self._latest = (NO_TIMESTAMP, base_offset)
+        self._indexed_timestamp = NO_TIMESTAMP
+        self._index = bytearray()
+        self._time_index = bytearray()
+        self._txn_index = bytearray()
+        for suffix in INDEX_SUFFIXES:
+            # What another round left must not pass for this one's.
+            remove_if_there(self.path(suffix))
+        path = self.path(LOG_SUFFIX)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            self._descriptor = os.open(path, flags, 0o644)
+        except OSError as error:
+            raise StorageFault.of("cannot create", path, error) from error
+
+    def path(self, suffix: str) -> str:
+        name = offset_file_name(self.base_offset, suffix) + CLEANED_SUFFIX
+        return os.path.join(self.directory, name)
+
+    def add(self, size_bytes: int, offset_last: int, max_timestamp: int) -> None:
+        """Take note of the batch that the next write has at this place."""
+        if max_timestamp > self._latest[0]:
+            self._latest = (max_timestamp, offset_last)
+        if self._unindexed_bytes > self._interval_bytes:
+            self._unindexed_bytes = 0
+            relative = offset_last - self.base_offset
+            self._index += _POSITION_ENTRY.pack(relative, self.size_bytes)
+            self._index_time()
+        self._unindexed_bytes += size_bytes
+        self.size_bytes += size_bytes
+        if self.size_bytes > POSITION_MAX:
+            # Delete horizons may make records a little longer.
+            reason = f"it would be larger than {POSITION_MAX} bytes"
+            raise StorageFault("cannot write", self.path(LOG_SUFFIX), reason=reason)
+
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        self._txn_index += encode_aborted(aborted)
+
+    def write(self, batches: bytes) -> None:
+        try:
+            write_fully(self._descriptor, batches)
+        except OSError as error:
+            raise StorageFault.of("cannot write", self.path(LOG_SUFFIX), error) from error
+
+    def finish(self, modified_ns: int) -> None:
+        """Write the indexes and have everything on disk. The log keeps the age of what it replaces,
+        which retention goes by where records carry no time."""
+        self._index_time()
+        try:
+            os.fsync(self._descriptor)
+            os.utime(self._descriptor, ns=(modified_ns, modified_ns))
+            self._close()
+            self._save(OFFSET_INDEX_SUFFIX, self._index)
+            self._save(TIME_INDEX_SUFFIX, self._time_index)
+            if self._txn_index:
+                self._save(TXN_INDEX_SUFFIX, self._txn_index)
+        except OSError as error:
+            raise StorageFault.of("cannot write", self.path(LOG_SUFFIX), error) from error
+
+    def abandon(self) -> None:
+        """Leave nothing behind."""
+        self._close()
+        for suffix in SEGMENT_SUFFIXES:
+            with contextlib.suppress(OSError):
+                remove_if_there(self.path(suffix))
+
+    def _index_time(self) -> None:
+        timestamp, offset = self._latest
+        if timestamp > self._indexed_timestamp:
+            self._indexed_timestamp = timestamp
+            self._time_index += _TIME_ENTRY.pack(timestamp, offset - self.base_offset)
+
+    def _save(self, suffix: str, entries: bytearray) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        descriptor = os.open(self.path(suffix), flags, 0o644)
+        try:
+            write_fully(descriptor, bytes(entries))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
