@@ -142,11 +142,15 @@ class Member:
         self._configs.start()
 
     async def introduced(self) -> None:
-        """Until the controller has told this broker of the cluster, or too long."""
-        if not await self._until(
-            lambda image: self._node_id in image.brokers, INTRODUCED_WITHIN_MS
-        ):
+        def is_known(image: ClusterImage) -> bool:
+            return self._node_id in image.brokers
+
+        if not await self._until(is_known, INTRODUCED_WITHIN_MS):
             log.warning("[KafkaServer id=%d] no controller has answered yet", self._node_id)
+
+    async def ready(self) -> None:
+        if not self.image.brokers:
+            await self._until(lambda image: bool(image.brokers), INTRODUCED_WITHIN_MS)
 
     async def _register(self) -> None:
         assert self._node is not None

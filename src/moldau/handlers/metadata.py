@@ -38,6 +38,8 @@ CONTROLLER_ENDPOINTS: Final = 2
 
 
 async def metadata(request: MetadataRequest, ctx: RequestContext, on: Services) -> MetadataResponse:
+    if on.member is not None:
+        await on.member.ready()
     asked = request.topics
     if ctx.api_version == 0 and not asked:
         asked = None

@@ -56,6 +56,10 @@ class ClusterMember(Protocol):
         """From now on this is what the broker knows: replicas, coordinators and settings follow.
         Called after every change of the view or of this broker's roles."""
 
+    async def ready(self) -> None:
+        """Until the controller has told this broker of the cluster, or too long: before that every
+        topic would seem unknown."""
+
     async def learn_topics(self, names: Collection[str]) -> None:
         """Read the settings of topics that get their first replica here."""
 

@@ -201,6 +201,20 @@ def test_topics_that_get_a_first_replica_here_come_with_their_settings() -> None
     play(story)
 
 
+def test_whoever_asks_before_the_controller_has_told_anything_waits_for_it() -> None:
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree).start()
+        asking = asyncio.create_task(world.member.ready())
+        await asyncio.sleep(0.01)
+        assert not asking.done()
+        world.member.publish(ClusterImage("cluster", 1, brokers={1: NODE}))
+        await asking
+        await world.member.ready()
+        await world.stop()
+
+    play(story)
+
+
 def test_a_cluster_on_zookeeper_has_no_feature_at_a_level() -> None:
     async def story(tree: SharedTree) -> None:
         world = await World(tree).start()
