@@ -9,7 +9,9 @@ from moldau import Admin, Consumer, NewTopic, OffsetSpec, Producer, TopicPartiti
 
 
 def make_topic(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> str:
-    settings = {key.replace("_", "."): value for key, value in configs.items()}
+    # Tests give records times of long ago, which would be deleted at once.
+    settings = {"retention.ms": "-1"}
+    settings |= {key.replace("_", "."): value for key, value in configs.items()}
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics([NewTopic(name, partitions, configs=settings)]).check()
     return name

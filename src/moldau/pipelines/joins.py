@@ -47,6 +47,7 @@ def join_stream_table(
     if copartitioned:
         check_copartitioned(stream, changes)
     processor = StreamTableProcessor(
+        on,
         stream.schema,
         changes.schema,
         history_ms=parse_duration_ms(history),
@@ -73,7 +74,11 @@ def join_tables(
     if copartitioned:
         check_copartitioned(one, other)
     processor = TableTableProcessor(
-        one.schema, other.schema, keeps_left=how in ("left", "outer"), keeps_right=how == "outer"
+        on,
+        one.schema,
+        other.schema,
+        keeps_left=how in ("left", "outer"),
+        keeps_right=how == "outer",
     )
     return _joined(one, other, on, tombstone, processor, is_left_table=True)
 

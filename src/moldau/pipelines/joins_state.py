@@ -18,8 +18,15 @@ from moldau.pipelines.tables_versions import Joined, StreamTableJoin, TableTable
 
 class StreamTableProcessor(StatefulProcessor):
     def __init__(
-        self, stream: StructType, table: StructType, *, history_ms: int, keeps_unmatched: bool
+        self,
+        on: str,
+        stream: StructType,
+        table: StructType,
+        *,
+        history_ms: int,
+        keeps_unmatched: bool,
     ) -> None:
+        self.on = on
         self.stream = stream
         self.table = table
         self.history_ms = history_ms
@@ -34,9 +41,9 @@ class StreamTableProcessor(StatefulProcessor):
         join.versions = [_restored(row) for row in _listed(self.versions)]
         join.buffered = [_restored(row) for row in _listed(self.buffered)]
         results = join.take(*_sides(rows))
-        self.versions.put([_kept(each) for each in join.versions])
-        self.buffered.put([_kept(each) for each in join.buffered])
-        return iter([_output(key, each) for each in results])
+        _put(self.versions, join.versions)
+        _put(self.buffered, join.buffered)
+        return iter([_output(self.on, key, each) for each in results])
 
     def close(self) -> None:
         """Spark closes the stores."""
@@ -44,8 +51,15 @@ class StreamTableProcessor(StatefulProcessor):
 
 class TableTableProcessor(StatefulProcessor):
     def __init__(
-        self, left: StructType, right: StructType, *, keeps_left: bool, keeps_right: bool
+        self,
+        on: str,
+        left: StructType,
+        right: StructType,
+        *,
+        keeps_left: bool,
+        keeps_right: bool,
     ) -> None:
+        self.on = on
         self.left_schema = left
         self.right_schema = right
         self.keeps_left = keeps_left
@@ -66,7 +80,7 @@ class TableTableProcessor(StatefulProcessor):
             self.left.update(_kept(join.left))
         if join.right is not None:
             self.right.update(_kept(join.right))
-        return iter([_output(key, each) for each in results])
+        return iter([_output(self.on, key, each) for each in results])
 
     def close(self) -> None:
         """Spark closes the stores."""
@@ -90,6 +104,13 @@ def _restored(row: Any) -> Timed:
     return Timed(row[0], row[1], row[2])
 
 
+def _put(state: Any, rows: list[Timed]) -> None:
+    if rows:
+        state.put([_kept(each) for each in rows])
+    else:
+        state.clear()  # A store takes no list without rows.
+
+
 def _kept(each: Timed) -> tuple[Any, ...]:
     return each.timestamp, each.offset, each.row
 
@@ -103,6 +124,11 @@ def _sides(rows: Iterator[Row]) -> tuple[list[Timed], list[Timed]]:
     return left, right
 
 
-def _output(key: Any, each: Joined) -> Any:
-    fields: tuple[Any, ...] = (*key, each.left, each.right, each.timestamp, each.is_update)
-    return Row(*fields)
+def _output(on: str, key: Any, each: Joined) -> Row:
+    return Row(
+        **{on: key[0]},
+        left=each.left,
+        right=each.right,
+        timestamp_ms=each.timestamp,
+        is_update=each.is_update,
+    )

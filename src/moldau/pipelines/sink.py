@@ -11,6 +11,7 @@ epoch, never in half a batch.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ log = logging.getLogger("moldau.pipelines.sink")
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 ATTEMPTS_MAX = 3
 """How often a batch is tried before the query fails; whoever starts it again goes on there."""
+_RAISED = re.compile(r"[\w.]+(Error|Exception): ")
 FENCED = (Error.PRODUCER_FENCED, Error.INVALID_PRODUCER_EPOCH)
 
 
@@ -135,10 +137,10 @@ def check_stages(spark: SparkSession, stages: set[int]) -> None:
 
 
 def _sentence(fault: BaseException | None) -> str:
-    """The last line of what Python workers raise has the reason."""
+    """Workers tell whole tracebacks; the line that names the last exception has the reason."""
     lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
-    named = [line for line in lines if "SinkError:" in line]
-    return (named or lines or [""])[-1 if named else 0].split("SinkError:")[-1].strip()
+    named = [line for line in lines if _RAISED.match(line)]
+    return _RAISED.sub("", (named or lines or [""])[-1 if named else 0])
 
 
 def offsets_of_batch(checkpoint: str) -> Callable[[Any, int], Offsets]:
