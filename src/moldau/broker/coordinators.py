@@ -22,12 +22,12 @@ from moldau.model.clock import Clock
 from moldau.model.cluster import ClusterImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis, TopicPartition
-from moldau.net.peers import PeerCalls, PeerUnreachable
 from moldau.replication.log_journal import LogJournal
 from moldau.replication.markers import MarkerWriter, TransactionEnd
 from moldau.replication.replicas import Replicas
 
 if TYPE_CHECKING:
+    from moldau.net.peers import PeerCalls
     from moldau.transactions.commands import WriteMarkers
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionMarkerChannelManager")
@@ -191,6 +191,7 @@ class Coordinators:
     async def _write_at(
         self, broker: BrokerId, ends: list[TransactionEnd], timeout_ms: Millis
     ) -> list[Mapping[TopicPartition, Error]]:
+        from moldau.net.peers import PeerUnreachable
         from moldau.replication.remote_markers import markers_request, results_of
 
         try:
