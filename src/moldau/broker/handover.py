@@ -18,6 +18,7 @@ from moldau.wire.messages.replication import ControlledShutdownRequest
 log = logging.getLogger("kafka.server.KafkaServer")
 
 LANE = "shutdown"
+PAUSE_STEPS = 50
 
 
 class Leaving(Protocol):
@@ -34,7 +35,11 @@ async def hand_over(
     attempts = config.controlled_shutdown_max_retries + 1
     for attempt in range(attempts):
         if attempt:
-            await timers.pause(config.controlled_shutdown_retry_backoff_ms)
+            await _pause(member, config.controlled_shutdown_retry_backoff_ms, timers)
+            if _is_alone(member):
+                text = "Nobody is left to take over: this is the last broker."
+                log.info("[KafkaServer id=%d] %s", node_id, text)
+                return
             text = "Retrying controlled shutdown after the previous attempt failed..."
             log.warning("[KafkaServer id=%d] %s", node_id, text)
         try:
@@ -55,6 +60,19 @@ async def hand_over(
         "attempts failed"
     )
     log.warning(text, node_id)
+
+
+async def _pause(member: Leaving, pause_ms: int, timers: Timers) -> None:
+    """Until the next attempt is due, or needless because the others are gone too."""
+    step_ms = max(1, pause_ms // PAUSE_STEPS)
+    for _ in range(PAUSE_STEPS):
+        if _is_alone(member):
+            return
+        await timers.pause(step_ms)
+
+
+def _is_alone(member: Leaving) -> bool:
+    return len(member.image.brokers) <= 1
 
 
 async def _ask(member: Leaving, node_id: BrokerId, timeout_ms: int) -> list[TopicPartition]:

@@ -211,10 +211,16 @@ class LocalCluster:
     # Stopping
 
     def stop(self, progress: Callable[[str], None]) -> int:
-        """Brokers first, while ZooKeeper can still take their farewell; how many there were."""
+        """Brokers first, while ZooKeeper can still take their farewell; how many there were.
+
+        One after the other and the controller last: it moves the others' leaders away, and nobody
+        waits for a controller that is itself on its way out.
+        """
         if self.plan is None:
             return 0
-        stopped = self._end(self.brokers, progress)
+        is_controller = self.registered()
+        brokers = sorted(enumerate(self.brokers), key=lambda row: is_controller.get(row[0], False))
+        stopped = sum(self._end([broker], progress) for _, broker in brokers)
         return stopped + self._end(self.zookeepers, progress)
 
     def _end(self, members: Sequence[Member], progress: Callable[[str], None]) -> int:

@@ -30,9 +30,13 @@ def start(given: Given, out: Output) -> None:
 
 def _plan(given: Given, earlier: Plan | None) -> Plan:
     """What is asked for, and for the rest what there was before."""
-    count = int(given.value("brokers") or (earlier.brokers if earlier else 3))
-    port = int(given.value("port") or (earlier.port if earlier else KAFKA_PORT))
-    servers = int(given.value("zookeepers") or (len(earlier.zookeeper_ports) if earlier else 1))
+
+    def wanted(flag: str, before: int) -> int:
+        return given.number(flag) if given.has(flag) else before
+
+    count = wanted("brokers", earlier.brokers if earlier else 3)
+    port = wanted("port", earlier.port if earlier else KAFKA_PORT)
+    servers = wanted("zookeepers", len(earlier.zookeeper_ports) if earlier else 1)
     if not 1 <= count <= BROKERS_MAX:
         raise CommandFault(f"--brokers {count} must be 1 to {BROKERS_MAX}.")
     if servers not in (1, 3, 5, 7):
