@@ -1,0 +1,106 @@
+"""A cluster under fire: brokers, the controller and ZooKeeper's leader fall while clients work.
+
+Every record that was acknowledged is there at the end, once and in order, on every replica. The
+short mode runs for half a minute, the long one for MOLDAU_FIRE_MINUTES (10); MOLDAU_FIRE_SEED
+chooses the faults.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.eventually import eventually
+from tests.support.fire import HOW, WHOM, ClusterUnderFire
+from tests.support.fire_load import Load
+from tests.support.zookeeper import ensemble
+
+TOPIC = "fire"
+PARTITIONS = 6
+RATE = 300.0
+SHORT_SECONDS = 30.0
+ALL_TOPICS = {TOPIC: PARTITIONS, "__consumer_offsets": 3}
+UNAVAILABLE_SECONDS_MAX = 30.0
+"""A bound that only a fault of the cluster's can break; how long it really took is printed."""
+
+
+def set_on_fire(directory: Path, seconds: float, seed: int) -> None:
+    draw = random.Random(seed)
+    with ensemble(directory) as servers, ClusterUnderFire(directory, servers, draw) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(30)
+        load = Load(cluster.bootstrap, TOPIC, PARTITIONS, RATE)
+        load.start()
+        try:
+            eventually(lambda: any(load.seen))
+            cluster.until_whole(ALL_TOPICS)
+            waits = rage(cluster, load, seconds, draw)
+            load.finish_writing()
+            cluster.until_whole(ALL_TOPICS)
+            eventually(load.group_has_all)
+        finally:
+            load.finish()
+        print(f"seed {seed}: {len(waits)} faults, {load.account.count} records acknowledged")
+        for name, wait_s in sorted(waits, key=lambda row: -row[1])[:10]:
+            print(f"  {wait_s:5.2f} s at worst while: {name}")
+        assert load.mistakes() == [], f"seed {seed}"
+        assert load.account.count == sum(load.account.written)
+        assert_replicas_are_alike(cluster)
+        assert max(wait_s for _, wait_s in waits) < UNAVAILABLE_SECONDS_MAX
+
+
+def rage(
+    cluster: ClusterUnderFire, load: Load, seconds: float, draw: random.Random
+) -> list[tuple[str, float]]:
+    """One fault after the other, each when the last is over; how long records had to wait."""
+    kinds = list(itertools.product(WHOM, HOW))
+    draw.shuffle(kinds)
+    endless = itertools.cycle(kinds)
+    deadline = time.monotonic() + seconds
+    waits = []
+    while time.monotonic() < deadline:
+        fault = cluster.next_fault(*next(endless))
+        began = time.monotonic()
+        load.take_longest_wait()
+        cluster.begin(fault)
+        time.sleep(fault.seconds)
+        cluster.end(fault)
+        cluster.until_whole(ALL_TOPICS)
+        acknowledged = load.account.count
+        eventually(lambda: load.account.count > acknowledged + PARTITIONS)  # noqa: B023
+        waits.append((str(fault), load.take_longest_wait()))
+        print(f"{fault}: whole after {time.monotonic() - began:.1f} s, wait {waits[-1][1]:.2f} s")
+    return waits
+
+
+def assert_replicas_are_alike(cluster: ClusterUnderFire) -> None:
+    for number in range(PARTITIONS):
+
+        def are_alike(number: int = number) -> bool:
+            return len({_bytes(each.data / f"{TOPIC}-{number}") for each in cluster.brokers}) == 1
+
+        eventually(are_alike)
+
+
+def _bytes(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in sorted(folder.glob("*.log")))
+
+
+def test_half_a_minute_of_faults_loses_doubles_and_reorders_nothing(tmp_path: Path) -> None:
+    seed = int(os.environ.get("MOLDAU_FIRE_SEED", "7"))
+    set_on_fire(tmp_path, SHORT_SECONDS, seed)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_minutes_of_faults_lose_double_and_reorder_nothing(tmp_path: Path) -> None:
+    seed = int(os.environ.get("MOLDAU_FIRE_SEED", str(random.randrange(1_000_000))))
+    minutes = float(os.environ.get("MOLDAU_FIRE_MINUTES", "10"))
+    set_on_fire(tmp_path, minutes * 60, seed)

@@ -1,0 +1,219 @@
+"""Three brokers on an ensemble of three ZooKeeper servers, with gates on every way between them.
+
+One fault at a time is started and ended: a process is killed and started again, held for longer
+than its session lasts, or cut off from everybody. Which ones, and for how long, comes from a seed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+
+from tests.support.broker_process import BrokerProcess, free_port
+from tests.support.eventually import eventually
+from tests.support.gates import Gates
+from tests.support.zookeeper import ZooKeeperProcess, answers, four_letters
+
+SESSION_TIMEOUT_MS = 2_000
+WHOM = ("broker", "controller", "zookeeper")
+HOW = ("kill", "pause", "cut off")
+RECOVERY_SECONDS_MAX = 60.0
+SETTINGS = {
+    "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "replica.lag.time.max.ms": "3000",
+    "replica.socket.timeout.ms": "3000",
+    "controller.socket.timeout.ms": "3000",
+    "controlled.shutdown.retry.backoff.ms": "100",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.num.partitions": "3",
+    "offsets.topic.replication.factor": "3",
+    "auto.create.topics.enable": "false",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+class Fault(NamedTuple):
+    whom: str
+    how: str
+    number: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.how} {self.whom} {self.number} for {self.seconds:.1f} s"
+
+
+class ClusterUnderFire:
+    def __init__(self, directory: Path, servers: list[ZooKeeperProcess], draw: random.Random):
+        self.servers = servers
+        self._draw = draw
+        self._gates = Gates()
+        self._cut_brokers: set[str] = set()
+        self._cut_servers: set[int] = set()
+        self.brokers: list[BrokerProcess] = []
+        self.client_ports: list[int] = []
+        for number in range(3):
+            self._add_broker(directory / f"broker-{number}", number)
+        self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in self.client_ports)
+        self.zookeeper = KazooClient(
+            ",".join(server.connect for server in servers) + "/kafka", timeout=10
+        )
+
+    def _add_broker(self, directory: Path, number: int) -> None:
+        port = free_port()
+        me = str(number)
+
+        def is_shut(caller: str) -> bool:
+            return me in self._cut_brokers or caller in self._cut_brokers
+
+        def has_no_zookeeper(server: int) -> bool:
+            return me in self._cut_brokers or server in self._cut_servers
+
+        gate = self._gates.open(port, is_shut)
+        ways = [
+            self._gates.open(server.port, lambda _, n=n: has_no_zookeeper(n))  # type: ignore[misc]
+            for n, server in enumerate(self.servers)
+        ]
+        connect = ",".join(f"127.0.0.1:{way}" for way in ways)
+        settings = {
+            **SETTINGS,
+            "broker.id": me,
+            "zookeeper.connect": f"{connect}/kafka",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{gate}",
+        }
+        self.brokers.append(BrokerProcess(directory, port=port, overrides=settings))
+        self.client_ports.append(gate)
+
+    def __enter__(self) -> ClusterUnderFire:
+        try:
+            for broker in self.brokers:
+                broker.spawn()
+            for broker in self.brokers:
+                broker.wait_until_it_answers()
+            self.zookeeper.start()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        for broker in self.brokers:
+            if broker.process is not None:
+                broker.kill()
+        self.zookeeper.stop()
+        self.zookeeper.close()
+        self._gates.close()
+
+    # What there is
+
+    def node(self, path: str) -> Any:
+        try:
+            return json.loads(self.zookeeper.get(path)[0])
+        except (KazooException, KazooTimeoutError):
+            return None
+
+    @property
+    def controller(self) -> int:
+        node = self.node("/controller")
+        return -1 if node is None else int(node["brokerid"])
+
+    @property
+    def zookeeper_leader(self) -> int:
+        for number, server in enumerate(self.servers):
+            if "Mode: leader" in four_letters(server.port, "srvr"):
+                return number
+        return -1
+
+    def is_whole(self, topics: dict[str, int]) -> bool:
+        """Everybody serves, somebody is in office, and all replicas are in sync."""
+        if self.zookeeper_leader < 0 or not all(answers(each.port) for each in self.servers):
+            return False
+        if self.controller < 0:
+            return False
+        for topic, count in topics.items():
+            for number in range(count):
+                state = self.node(f"/brokers/topics/{topic}/partitions/{number}/state")
+                if state is None or len(state["isr"]) < 3 or state["leader"] < 0:
+                    return False
+        return True
+
+    def until_whole(self, topics: dict[str, int]) -> None:
+        eventually(lambda: self.is_whole(topics), RECOVERY_SECONDS_MAX)
+
+    # Faults
+
+    def next_fault(self, whom: str | None = None, how: str | None = None) -> Fault:
+        whom = whom or self._draw.choice(WHOM)
+        how = how or self._draw.choice(HOW)
+        if whom == "controller":
+            number = self.controller
+        elif whom == "zookeeper":
+            number = self.zookeeper_leader
+        else:
+            number = self._draw.randrange(3)
+        longest = SESSION_TIMEOUT_MS / 1000 * 2.2
+        shortest = 0.2 if how == "kill" else SESSION_TIMEOUT_MS / 1000 * 1.3
+        return Fault(whom, how, number, self._draw.uniform(shortest, longest))
+
+    def begin(self, fault: Fault) -> None:
+        whom, how, number, _ = fault
+        if whom == "zookeeper":
+            self._begin_at_server(how, number)
+        elif how == "kill":
+            self.brokers[number].kill()
+        elif how == "pause":
+            process = self.brokers[number].process
+            assert process is not None
+            process.send_signal(signal.SIGSTOP)
+        else:
+            self._cut_brokers.add(str(number))
+            self._gates.look()
+
+    def end(self, fault: Fault) -> None:
+        whom, how, number, _ = fault
+        if whom == "zookeeper":
+            self._end_at_server(how, number)
+        elif how == "kill":
+            self.brokers[number].start()
+        elif how == "pause":
+            process = self.brokers[number].process
+            assert process is not None
+            process.send_signal(signal.SIGCONT)
+        else:
+            self._cut_brokers.clear()
+            self._gates.look()
+
+    def _begin_at_server(self, how: str, number: int) -> None:
+        if how == "kill":
+            self.servers[number].kill()
+        elif how == "pause":
+            self.servers[number].send(signal.SIGSTOP)
+        else:
+            self._cut_servers.add(number)
+            self._gates.look()
+
+    def _end_at_server(self, how: str, number: int) -> None:
+        if how == "kill":
+            self.servers[number].start()
+            self.servers[number].wait()
+        elif how == "pause":
+            self.servers[number].send(signal.SIGCONT)
+        else:
+            self._cut_servers.clear()
+            self._gates.look()
