@@ -34,7 +34,7 @@ from moldau.records.codec import (
     decode_batch,
     decode_marker,
 )
-from moldau.records.columns import read_rows
+from moldau.records.columns import WRONG_CHECKSUM, read_batches, read_rows
 from moldau.records.compression import decompress
 from moldau.wire.messages.fetch import AbortedTransaction
 
@@ -196,62 +196,96 @@ class RecordReader:
         `fetched.position` is then behind the last of them.
         """
         rows = fetched.rows
-        if not rows:
-            while not rows and fetched.batches:
-                fetched.current = fetched.batches[-1]
-                rows, is_whole = self._decode(fetched, fetched.current)
-                if is_whole:
-                    fetched.batches.pop()
-            fetched.rows = rows
-            if not rows:
-                fetched.position = fetched.next_offset
-                return []
-        taken = rows[: -count - 1 : -1]
-        del rows[-count:]
-        if rows or fetched.batches:
+        if rows:
+            taken = rows[: -count - 1 : -1]
+            del rows[-count:]
+        else:
+            taken = self._read(fetched, count)
+            if len(taken) > count:
+                rows = fetched.rows = taken[: count - 1 : -1]
+                del taken[count:]
+        if taken and (rows or fetched.batches):
             fetched.position = taken[-1].offset + 1
         else:
             fetched.position = fetched.next_offset
         return taken
 
-    def _decode(self, fetched: Fetched, row: kernel.BatchRow) -> tuple[list[ConsumerRecord], bool]:
-        """The batch's records from the position on, last first, and whether that is all of them:
-        a record that no deserializer can read ends the list, and is told when it is the first."""
-        tp = fetched.tp
-        header, body = body_of(tp, fetched.view, row, self.check_crcs)
-        data = bytes(body)
-        kind, stamp = TimestampType.CREATE_TIME, -1
-        if header.attributes & LOG_APPEND_TIME_FLAG:
-            kind, stamp = TimestampType.LOG_APPEND_TIME, header.max_timestamp
-        delta_first = max(fetched.position - header.base_offset, 0)
+    def _read(self, fetched: Fetched, count: int) -> list[ConsumerRecord]:
+        """All records from the position on of as many batches as it takes to have `count`.
+
+        A batch that is broken, or a record that no deserializer can read, ends the list, and is
+        told when it would be the first."""
+        rows: list[ConsumerRecord] = []
+        tp, batches = fetched.tp, fetched.batches
+        makers = (ConsumerRecord, _bound(self._key, tp.topic), _bound(self._value, tp.topic))
+        while batches and len(rows) < count:
+            try:
+                fault_index = self._read_some(rows, fetched, count, makers)
+                if fault_index >= 0:
+                    header = read_header(fetched.view, batches[-1][0])
+                    is_checksum = fault_index == WRONG_CHECKSUM
+                    reason = f"record {fault_index} is broken"
+                    raise corrupt(tp, header, "its checksum is wrong" if is_checksum else reason)
+            except KafkaError:
+                # If there are more rows than are asked for, they are of this batch.
+                fetched.current = batches[-1]
+                if rows:
+                    break
+                raise
+        return rows
+
+    def _read_some(
+        self, rows: list[ConsumerRecord], fetched: Fetched, count: int, makers: Any
+    ) -> int:
+        """A compressed batch, or several others; what is wrong with the next one, or -1."""
+        tp, view, batches = fetched.tp, fetched.view, fetched.batches
+        header, body = None, view
+        if batches[-1][7] & CODEC_MASK:
+            header, body = body_of(tp, view, batches[-1], self.check_crcs)
+        try:
+            if header is not None:
+                return self._read_packed(rows, fetched, header, body, makers)
+            limits = (count, fetched.position, self.check_crcs)
+            shared = (tp.topic, tp.partition, _KINDS)
+            fault_index, taken = read_batches(rows, view, batches, limits, shared, makers)
+        except (ValueError, TypeError, LookupError, ArithmeticError, KafkaError) as fault:
+            raise SerializationError(
+                f"Error deserializing key/value for partition {tp} at offset"
+                f" {max(fetched.position, batches[-1][2])}. If needed, please seek past"
+                f" the record to continue consumption: {fault}"
+            ) from fault
+        fetched.current = taken or fetched.current
+        return fault_index
+
+    def _read_packed(
+        self,
+        rows: list[ConsumerRecord],
+        fetched: Fetched,
+        header: BatchHeader,
+        body: Any,
+        makers: Any,
+    ) -> int:
+        tp, known = fetched.tp, len(rows)
+        has_append_time = header.attributes & LOG_APPEND_TIME_FLAG != 0
         numbers = (
+            0,
+            len(body),
             header.base_offset,
             header.base_timestamp,
             header.record_count,
-            delta_first,
-            stamp,
+            max(fetched.position - header.base_offset, 0),
+            header.max_timestamp if has_append_time else -1,
         )
-        shared = (tp.topic, tp.partition, kind, header.leader_epoch)
-        makers = (_make, _bound(self._key, tp.topic), _bound(self._value, tp.topic))
-        records: list[ConsumerRecord] = []
-        is_whole = True
-        try:
-            fault_index = read_rows(records, data, data, numbers, shared, makers)
-        except (ValueError, TypeError, LookupError, ArithmeticError, KafkaError) as fault:
-            if not records:
-                raise SerializationError(
-                    f"Error deserializing key/value for partition {tp} at offset"
-                    f" {max(fetched.position, header.base_offset)}. If needed, please seek past"
-                    f" the record to continue consumption: {fault}"
-                ) from fault
-            is_whole, fault_index = False, -1
+        shared = (tp.topic, tp.partition, _KINDS[has_append_time], header.leader_epoch)
+        fault_index = read_rows(rows, body, numbers, shared, makers)
         if fault_index >= 0:
-            raise corrupt(tp, header, f"record {fault_index} is broken")
-        records.reverse()
-        return records, is_whole
+            del rows[known:]
+        else:
+            fetched.current = fetched.batches.pop()
+        return fault_index
 
 
-_make: Any = partial(tuple.__new__, ConsumerRecord)
+_KINDS = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME)
 
 
 def _bound(deserialize: Deserialize | None, topic: str) -> Any:

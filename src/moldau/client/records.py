@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
+from itertools import chain
 from typing import Any, NamedTuple, overload
 
 from moldau.model.names import TopicPartition
@@ -69,21 +70,29 @@ class ConsumerRecords(Sequence[ConsumerRecord]):
     >>> for partition, some in records.items(): ...    # doctest: +SKIP
     """
 
-    __slots__ = ("_all", "_by_partition")
+    __slots__ = ("_by_partition", "_merged")
 
     def __init__(
         self, by_partition: Mapping[TopicPartition, list[ConsumerRecord]] | None = None
     ) -> None:
         self._by_partition: dict[TopicPartition, list[ConsumerRecord]] = dict(by_partition or {})
-        lists = list(self._by_partition.values())
-        self._all: list[ConsumerRecord]
-        self._all = lists[0] if len(lists) == 1 else [r for some in lists for r in some]
+        self._merged: list[ConsumerRecord] | None = None
+
+    @property
+    def _all(self) -> list[ConsumerRecord]:
+        """One list of all, made when first asked for: who goes through them does not need it."""
+        merged = self._merged
+        if merged is None:
+            lists = list(self._by_partition.values())
+            merged = lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
+            self._merged = merged
+        return merged
 
     def __len__(self) -> int:
-        return len(self._all)
+        return sum(map(len, self._by_partition.values()))
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        return iter(self._all)
+        return chain.from_iterable(self._by_partition.values())
 
     @overload
     def __getitem__(self, index: int) -> ConsumerRecord: ...
@@ -121,8 +130,8 @@ class ConsumerRecords(Sequence[ConsumerRecord]):
         return iter(self._by_partition.items())
 
     def is_empty(self) -> bool:
-        return not self._all
+        return not len(self)
 
     def count(self, value: Any = None) -> int:
         """How many there are in all, as Kafka's `count()`; given a record, how often it occurs."""
-        return len(self._all) if value is None else self._all.count(value)
+        return len(self) if value is None else self._all.count(value)

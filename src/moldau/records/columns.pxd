@@ -1,7 +1,16 @@
 # The C types of columns.py; see kernel.pxd on `inline` and on bounds.
 import cython
 from cpython.bytearray cimport PyByteArray_FromStringAndSize
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_SET_ITEM
 from libc.string cimport memcpy
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        pass
+    object PyType_GenericAlloc(PyTypeObject *row_type, Py_ssize_t fields)
+    void PyObject_GC_UnTrack(void *row)
 
 @cython.locals(byte=cython.longlong)
 cdef inline (long long, Py_ssize_t) _varint(
@@ -17,20 +26,56 @@ cdef (long long, Py_ssize_t) _long_varint(
 cdef inline (long long, Py_ssize_t) _sized(
     const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end) noexcept nogil
 
+cdef inline bytes _cut(const unsigned char[::1] buffer, Py_ssize_t start, Py_ssize_t size):
+    if size < 0:
+        return None
+    return PyBytes_FromStringAndSize(<const char*> &buffer[start], size)
+
+cdef inline int _set(object row, Py_ssize_t place, object field) except -1:
+    Py_INCREF(field)
+    PyTuple_SET_ITEM(row, place, field)
+    return 0
+
+cdef inline object _row(
+        type row_type, bint is_plain, tuple shared, object offset, object time, object key,
+        object value, tuple headers):
+    cdef object row = PyType_GenericAlloc(<PyTypeObject*> row_type, 9)
+    _set(row, 0, shared[0])
+    _set(row, 1, shared[1])
+    _set(row, 2, offset)
+    _set(row, 3, time)
+    _set(row, 4, shared[2])
+    _set(row, 5, key)
+    _set(row, 6, value)
+    _set(row, 7, headers)
+    _set(row, 8, shared[3])
+    if is_plain:
+        PyObject_GC_UnTrack(<void*> row)
+    return row
+
 @cython.locals(
     base_offset=cython.longlong, base_timestamp=cython.longlong, count=cython.longlong,
     delta_first=cython.longlong, stamp=cython.longlong, position=Py_ssize_t, end=Py_ssize_t,
-    index=cython.longlong, size=cython.longlong, record_end=Py_ssize_t,
-    timestamp=cython.longlong, delta=cython.longlong, time=cython.longlong,
-    offset=cython.longlong, headers=tuple, key=object, value=object)
+    index=cython.longlong, size=cython.longlong, record_end=Py_ssize_t, row_type=type,
+    timestamp=cython.longlong, delta=cython.longlong, moment=cython.longlong, is_plain=cython.bint,
+    key_size=cython.longlong, value_size=cython.longlong, key_start=Py_ssize_t,
+    value_start=Py_ssize_t, time=object, headers=tuple, key=object, value=object)
 cpdef long long read_rows(
-    list rows, const unsigned char[::1] buffer, bytes body, tuple numbers, tuple shared,
+    list rows, const unsigned char[::1] buffer, tuple numbers, tuple shared,
     tuple makers) except? -2
+
+@cython.locals(
+    count=Py_ssize_t, offset_first=cython.longlong, check_crcs=cython.bint,
+    position=Py_ssize_t, size=Py_ssize_t, end=Py_ssize_t, base_offset=cython.longlong,
+    attributes=int, known=Py_ssize_t, start=Py_ssize_t, delta=cython.longlong,
+    stamp=cython.longlong, fault=cython.longlong, has_append_time=cython.bint,
+    batch=tuple, numbers=tuple, both=tuple)
+cpdef tuple read_batches(
+    list rows, object view, list batches, tuple limits, tuple shared, tuple makers)
 
 @cython.locals(headers=list, size=cython.longlong)
 cdef tuple _read_headers(
-    const unsigned char[::1] buffer, bytes body, Py_ssize_t position, Py_ssize_t end,
-    long long count)
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, long long count)
 
 @cython.locals(key_bytes=cython.longlong, value_bytes=cython.longlong, size=cython.longlong)
 cdef inline (Py_ssize_t, long long, long long) _measure_headers(

@@ -9,13 +9,21 @@ inlines within one module only.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
-from moldau.records.batch import Buffer
+from moldau.records.batch import CODEC_MASK, CRC_START, HEADER_BYTES, LOG_APPEND_TIME_FLAG, Buffer
+from moldau.records.checksum import crc32c
+from moldau.records.kernel import BatchRow, Headers
 
 COMPILED = not __file__.endswith(".py")
 """False where no C compiler was at hand when Moldau was installed."""
+
+WRONG_CHECKSUM = 1 << 32
+"""What `read_batches` says of a batch; no record has such an index."""
+_REST = struct.Struct(">I6xq22xi")
+"""A batch's checksum, base timestamp and count, from byte 17 on."""
 
 Maker = Callable[[Any], Any]
 Measure = tuple[int, int, int, int, int, int, int]
@@ -62,24 +70,25 @@ def _sized(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
 def read_rows(
     rows: list[Any],
     buffer: Buffer,
-    body: bytes,
-    numbers: tuple[int, int, int, int, int],
+    numbers: tuple[int, int, int, int, int, int, int],
     shared: tuple[Any, Any, Any, Any],
-    makers: tuple[Maker, Maker | None, Maker | None],
+    makers: tuple[type, Maker | None, Maker | None],
 ) -> int:
     """Append a row for each record from an offset on; the index of a broken one, or -1.
 
-    `numbers`: base offset, base timestamp, count, first offset delta, timestamp of all or -1.
-    `shared`: topic, partition, kind of timestamp, epoch. `makers` make the row of nine fields, the
-    key and the value; what they raise leaves the rows before it in place. `buffer` and `body` are
-    the same bytes: one to read numbers from, one to cut out of.
+    `numbers`: position and end of the records, base offset, base timestamp, count, first offset
+    delta, timestamp of all or -1. `shared`: topic, partition, kind of timestamp, epoch. `makers`:
+    the tuple class of the rows, makers of keys and values; if these raise, earlier rows stay.
     """
-    base_offset, base_timestamp, count, delta_first, stamp = numbers
-    topic, partition, kind, epoch = shared
-    make, make_key, make_value = makers
-    position, end, index = 0, len(body), 0
-    if end > len(buffer):
-        raise IndexError("the buffer is not the body")
+    position, end, base_offset, base_timestamp, count, delta_first, stamp = numbers
+    row_type, make_key, make_value = makers
+    if position < 0 or end > len(buffer):
+        raise IndexError(f"{position} to {end} is not inside {len(buffer)} bytes")
+    if not issubclass(row_type, tuple):
+        raise TypeError(f"{row_type} is not a tuple")
+    # Without references to anything but numbers and bytes a row is in no cycle.
+    is_plain = make_key is None and make_value is None and row_type.__dictoffset__ == 0
+    index, moment, time = 0, stamp, stamp
     while index < count:
         size, position = _varint(buffer, position, end, 28)
         if position < 0 or size < 0 or size > end - position:
@@ -87,30 +96,70 @@ def read_rows(
         record_end = position + size
         timestamp, position = _varint(buffer, position + 1, record_end, 63)
         delta, position = _varint(buffer, position, record_end, 28)
-        size, position = _sized(buffer, position, record_end)
-        key = body[position : position + size] if size >= 0 else None
-        size, position = _sized(buffer, position + max(size, 0), record_end)
-        value = body[position : position + size] if size >= 0 else None
-        size, position = _varint(buffer, position + max(size, 0), record_end, 28)
+        key_size, key_start = _sized(buffer, position, record_end)
+        value_size, value_start = _sized(buffer, key_start + max(key_size, 0), record_end)
+        size, position = _varint(buffer, value_start + max(value_size, 0), record_end, 28)
         if position < 0 or size < 0 or size > record_end - position:
             return index
-        headers, position = _read_headers(buffer, body, position, record_end, size)
+        headers, position = _read_headers(buffer, position, record_end, size)
         if position != record_end:
             return index
         if delta >= delta_first:
+            key = _cut(buffer, key_start, key_size)  # type: ignore[name-defined]  # noqa: F821
+            value = _cut(buffer, value_start, value_size)  # type: ignore[name-defined]  # noqa: F821
             if make_key is not None:
                 key = make_key(key)
             if make_value is not None:
                 value = make_value(value)
-            offset, time = base_offset + delta, stamp if stamp >= 0 else base_timestamp + timestamp
-            rows.append(make((topic, partition, offset, time, kind, key, value, headers, epoch)))
+            if stamp < 0 and base_timestamp + timestamp != moment:
+                time = moment = base_timestamp + timestamp  # One number for equal neighbours.
+            offset = base_offset + delta
+            rows.append(_row(row_type, is_plain, shared, offset, time, key, value, headers))  # type: ignore[name-defined]  # noqa: F821
         index += 1
     return -1 if position == end else count
 
 
-def _read_headers(
-    buffer: Buffer, body: bytes, position: int, end: int, count: int
-) -> tuple[tuple[Any, ...], int]:
+def read_batches(
+    rows: list[Any],
+    view: memoryview,
+    batches: list[BatchRow],
+    limits: tuple[int, int, bool],
+    shared: tuple[Any, Any, tuple[Any, Any]],
+    makers: tuple[type, Maker | None, Maker | None],
+) -> tuple[int, BatchRow | None]:
+    """Take batches that are not compressed off the end of `batches` and append their rows.
+
+    `limits`: how many rows are enough, the first offset, whether checksums are looked at.
+    `shared`: topic, partition, the two kinds of timestamps. Returns (-1, the batch taken last);
+    (WRONG_CHECKSUM or the index of a broken record, …) leaves that batch where it is.
+    """
+    count, offset_first, check_crcs = limits
+    topic, partition, kinds = shared
+    taken = None
+    while batches and len(rows) < count:
+        batch = batches[len(batches) - 1]
+        position, size, base_offset, _, stamp, epoch, _, attributes = batch
+        if attributes & CODEC_MASK:
+            break
+        checksum, base_timestamp, record_count = _REST.unpack_from(view, position + 17)
+        end = position + size
+        if check_crcs and crc32c(view[position + CRC_START : end]) != checksum:
+            return WRONG_CHECKSUM, taken
+        has_append_time = attributes & LOG_APPEND_TIME_FLAG != 0
+        stamp = stamp if has_append_time else -1
+        start, delta = position + HEADER_BYTES, max(offset_first - base_offset, 0)
+        numbers = (start, end, base_offset, base_timestamp, record_count, delta, stamp)
+        both = (topic, partition, kinds[has_append_time], epoch)
+        known = len(rows)
+        fault = read_rows(rows, view, numbers, both, makers)
+        if fault >= 0:
+            del rows[known:]
+            return fault, taken
+        taken = batches.pop()
+    return -1, taken
+
+
+def _read_headers(buffer: Buffer, position: int, end: int, count: int) -> tuple[Headers, int]:
     """The headers and the position behind them, -1 if they are broken."""
     if count == 0:
         return (), position
@@ -121,15 +170,12 @@ def _read_headers(
         if position < 0 or size < 0:
             return (), -1
         # Nobody checks that header keys are UTF-8; what is not must survive reading and writing.
-        key = body[position : position + size].decode("utf-8", "surrogateescape")
+        key = _cut(buffer, position, size).decode("utf-8", "surrogateescape")  # type: ignore[name-defined]  # noqa: F821
         size, position = _sized(buffer, position + size, end)
         if position < 0:
             return (), -1
-        if size >= 0:
-            headers.append((key, body[position : position + size]))
-            position += size
-        else:
-            headers.append((key, None))
+        headers.append((key, _cut(buffer, position, size)))  # type: ignore[name-defined]  # noqa: F821
+        position += max(size, 0)
     return tuple(headers), position
 
 
@@ -200,15 +246,28 @@ def _add_locked(
     return columns._add(buffer, *span, *numbers)
 
 
+def _cut_slice(buffer: Buffer, start: int, size: int) -> bytes | None:
+    return bytes(buffer[start : start + size]) if size >= 0 else None
+
+
+def _row_of(row_type: type, is_plain: bool, shared: tuple[Any, ...], *own: Any) -> Any:
+    topic, partition, kind, epoch = shared
+    offset, time, *rest = own
+    return tuple.__new__(row_type, (topic, partition, offset, time, kind, *rest, epoch))
+
+
 def fresh_bytes(size_bytes: int) -> bytearray:
     """A bytearray that may hold anything."""
     return _uncleared(size_bytes)  # type: ignore[name-defined,no-any-return]  # noqa: F821
 
 
-# Compiled, these three are functions of columns.pxd: a block copy, for slices of typed memoryviews
-# cost more than the bytes of a record; a call that lets other Python threads run meanwhile; and
-# memory as the allocator gives it.
+# Compiled, these are functions of columns.pxd: a block copy and bytes from a block, for slices of
+# typed memoryviews cost more than the bytes of a record; a row that is filled where it stands and,
+# if it is plain, never looked at by the garbage collector; a call that lets other Python threads
+# run meanwhile; and memory as the allocator gives it.
 globals().setdefault("_copy", _copy_slice)
+globals().setdefault("_cut", _cut_slice)
+globals().setdefault("_row", _row_of)
 globals().setdefault("_add_unlocked", _add_locked)
 globals().setdefault("_uncleared", bytearray)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from types import SimpleNamespace
 from typing import Any
@@ -143,6 +144,41 @@ def test_deserializers_get_what_was_sent_and_may_refuse_it() -> None:
     with pytest.raises(SerializationError, match="t-0 at offset 2"):
         taken(buffer)
     assert position(buffer) == 2
+
+
+def test_one_take_reads_on_over_batches_of_all_kinds() -> None:
+    data = batch(0, "a", "b") + batch(2, "c", codec=Codec.GZIP) + batch(3, "d", "e")
+    buffer = buffered(data)
+    assert values(buffer, 4) == "a b c d"
+    assert position(buffer) == 4
+    assert values(buffer) == "e"
+
+
+def test_a_table_goes_on_where_a_deserializer_failed_further_on() -> None:
+    def checked(topic: str, data: bytes | None) -> bytes:
+        if data == b"x":
+            raise ValueError("x")
+        return data or b""
+
+    buffer = buffered(batch(0, "a") + batch(1, "b", "c", "x", "d"), value_deserializer=checked)
+    assert values(buffer, 2) == "a b"
+    table = table_of(buffer.take_slices(9))
+    assert table.column("value").to_pylist() == [b"c", b"x", b"d"]
+    assert position(buffer) == 5
+
+
+def test_a_record_is_a_tuple_with_names_that_can_be_pickled() -> None:
+    record = taken(buffered(batch(7, "a", leader_epoch=2)))[0]
+    kind = TimestampType.CREATE_TIME
+    assert record == ConsumerRecord("t", 0, 7, 100, kind, None, b"a", (), 2)
+    assert record.topic_partition == TP
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        again = pickle.loads(pickle.dumps(record, protocol))
+        assert type(again) is ConsumerRecord
+        assert again == record
+    assert repr(record).startswith("ConsumerRecord(topic='t', partition=0, offset=7,")
+    assert record._replace(value=b"z").value == b"z"
+    assert hash(record) == hash(tuple(record))
 
 
 def test_paused_and_stale_fetches_are_not_handed_out() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from itertools import pairwise
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 
 from moldau.records import columns as installed
 from moldau.records.batch import HEADER_BYTES
-from moldau.records.codec import Record, encode_batch
+from moldau.records.codec import Record, encode_batch, write_checksum
+from moldau.records.compression import Codec
+from moldau.records.kernel import scan_batches
 from tests.support.uncompiled import uncompiled
 
 PLAIN = uncompiled(installed)
@@ -45,7 +48,7 @@ def body_of(records: list[Record]) -> bytes:
 def rows_of(kernel: ModuleType, body: bytes, count: int, first: int = 0) -> tuple[Any, int]:
     rows: list[Any] = []
     fault = kernel.read_rows(
-        rows, body, body, (10, 0, count, first, -1), ("t", 0, 0, 5), (tuple, None, None)
+        rows, body, (0, len(body), 10, 0, count, first, -1), ("t", 0, 0, 5), (tuple, None, None)
     )
     return rows, fault
 
@@ -140,7 +143,7 @@ def test_a_range_outside_the_buffer_is_a_bug_of_the_caller(kernel: ModuleType) -
     with pytest.raises(IndexError):
         kernel.measure_records(b"abc", 0, 4, 1, 0)
     with pytest.raises(IndexError):
-        kernel.read_rows([], b"a", b"abc", (0, 0, 1, 0, -1), (0, 0, 0, 0), (tuple, None, None))
+        kernel.read_rows([], b"abc", (0, 4, 0, 0, 1, 0, -1), (0, 0, 0, 0), (tuple, None, None))
 
 
 def test_what_a_maker_raises_leaves_the_rows_before_it(kernel: ModuleType) -> None:
@@ -148,6 +151,86 @@ def test_what_a_maker_raises_leaves_the_rows_before_it(kernel: ModuleType) -> No
     rows: list[Any] = []
     with pytest.raises(ValueError, match="x"):
         kernel.read_rows(
-            rows, body, body, (0, 0, 3, 0, 99), ("t", 0, 0, 0), (tuple, lambda key: "k", int)
+            rows,
+            body,
+            (0, len(body), 0, 0, 3, 0, 99),
+            ("t", 0, 0, 0),
+            (tuple, lambda key: "k", int),
         )
     assert [(row[3], row[5], row[6]) for row in rows] == [(99, "k", 1)]
+
+
+class Pair(NamedTuple):
+    """Some class of rows; a kernel looks at nothing but that it is a tuple."""
+
+    topic: str
+    partition: int
+
+
+def test_rows_are_of_the_class_that_was_asked_for(kernel: ModuleType) -> None:
+    body = body_of([Record(value=b"v")])
+    numbers, shared = (0, len(body), 7, 0, 1, 0, -1), ("t", 0, 0, 5)
+    rows: list[Any] = []
+    kernel.read_rows(rows, body, numbers, shared, (Pair, None, None))
+    assert type(rows[0]) is Pair
+    assert tuple(rows[0]) == ("t", 0, 7, 0, 0, None, b"v", (), 5)
+    with pytest.raises(TypeError):
+        kernel.read_rows(rows, body, numbers, shared, (list, None, None))
+
+
+@pytest.mark.skipif(not installed.COMPILED, reason="plain Python leaves it to the collector")
+def test_the_garbage_collector_looks_only_at_rows_that_might_be_in_a_cycle() -> None:
+    body = body_of([Record(value=b"v")])
+    rows: list[Any] = []
+    for make_value in (None, lambda value: [value]):
+        numbers = (0, len(body), 0, 0, 1, 0, -1)
+        makers = (Pair, None, make_value)
+        installed.read_rows(rows, body, numbers, ("t", 0, 0, 0), makers)
+    assert [gc.is_tracked(row) for row in rows] == [False, True]
+
+
+def batches_in(*data: bytes) -> tuple[memoryview, list[Any]]:
+    view = memoryview(b"".join(data))
+    return view, scan_batches(view, 0, len(view))[::-1]
+
+
+def read_batches(
+    kernel: ModuleType, view: memoryview, batches: list[Any], count: int = 9, first: int = 0
+) -> tuple[list[Any], int, Any]:
+    rows: list[Any] = []
+    limits, shared = (count, first, True), ("t", 0, ("create", "append"))
+    fault, taken = kernel.read_batches(rows, view, batches, limits, shared, (tuple, None, None))
+    return rows, fault, taken
+
+
+def test_batches_are_read_until_there_are_enough_rows(kernel: ModuleType) -> None:
+    first = encode_batch([Record(timestamp=5, value=b"a"), Record(timestamp=6)], leader_epoch=3)
+    second = encode_batch([Record()], base_offset=2, log_append_time_ms=77, leader_epoch=4)
+    third = encode_batch([Record()], base_offset=3)
+    view, batches = batches_in(first, second, third)
+    rows, fault, taken = read_batches(kernel, view, batches, count=2, first=1)
+    assert (fault, len(batches), taken[2]) == (-1, 1, 2)
+    assert rows == [
+        ("t", 0, 1, 6, "create", None, None, (), 3),
+        ("t", 0, 2, 77, "append", None, None, (), 4),
+    ]
+
+
+def test_compressed_batches_are_left_to_the_caller(kernel: ModuleType) -> None:
+    packed = encode_batch([Record()], base_offset=1, codec=Codec.GZIP)
+    view, batches = batches_in(encode_batch([Record()]), packed)
+    rows, fault, taken = read_batches(kernel, view, batches)
+    assert (len(rows), fault, taken[2], batches[0][2]) == (1, -1, 0, 1)
+    assert read_batches(kernel, view, batches) == ([], -1, None)
+
+
+def test_a_broken_batch_stays_where_it_is_and_gives_no_rows(kernel: ModuleType) -> None:
+    good, bad = encode_batch([Record()]), bytearray(encode_batch([Record(), Record()]))
+    bad[-1] ^= 1
+    view, batches = batches_in(good, bytes(bad))
+    rows, fault, taken = read_batches(kernel, view, batches)
+    assert (len(rows), fault, taken[0], len(batches)) == (1, kernel.WRONG_CHECKSUM, 0, 1)
+    write_checksum(bad)
+    view, batches = batches_in(good, bytes(bad))
+    rows, fault, taken = read_batches(kernel, view, batches)
+    assert (len(rows), fault, taken[0], len(batches)) == (1, 1, 0, 1)
