@@ -73,8 +73,7 @@ def rage(
         time.sleep(fault.seconds)
         cluster.end(fault)
         cluster.until_whole(ALL_TOPICS)
-        acknowledged = load.account.count
-        eventually(lambda: load.account.count > acknowledged + PARTITIONS)  # noqa: B023
+        eventually(load.has_caught_up())
         waits.append((str(fault), load.take_longest_wait()))
         print(f"{fault}: whole after {time.monotonic() - began:.1f} s, wait {waits[-1][1]:.2f} s")
     return waits

@@ -140,11 +140,19 @@ class ClusterUnderFire:
                 return number
         return -1
 
+    def _registration(self, broker: int) -> int | None:
+        """The epoch of a broker that is registered."""
+        try:
+            stat = self.zookeeper.exists(f"/brokers/ids/{broker}")
+        except (KazooException, KazooTimeoutError):
+            return None
+        return None if stat is None else int(stat.czxid)
+
     def is_whole(self, topics: dict[str, int]) -> bool:
         """Everybody serves, somebody is in office, and all replicas are in sync."""
         if self.zookeeper_leader < 0 or not all(answers(each.port) for each in self.servers):
             return False
-        if self.controller < 0:
+        if self.controller < 0 or None in map(self._registration, range(3)):
             return False
         for topic, count in topics.items():
             for number in range(count):
@@ -190,7 +198,9 @@ class ClusterUnderFire:
         if whom == "zookeeper":
             self._end_at_server(how, number)
         elif how == "kill":
+            before = self._registration(number)
             self.brokers[number].start()
+            eventually(lambda: self._registration(number) not in (before, None))
         elif how == "pause":
             process = self.brokers[number].process
             assert process is not None

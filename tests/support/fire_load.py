@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -100,6 +101,15 @@ class Load:
         """The longest time a record took since the last call."""
         wait_s, self.account.longest_wait_s = self.account.longest_wait_s, 0.0
         return wait_s
+
+    def has_caught_up(self) -> Callable[[], bool]:
+        """Asks whether everything written up to now is acknowledged."""
+        before = tuple(self.account.written)
+
+        def is_so() -> bool:
+            return all(map(int.__ge__, map(len, self.account.acknowledged), before))
+
+        return is_so
 
     def _write(self) -> None:
         producer = Producer(

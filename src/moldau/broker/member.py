@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.broker.config_watch import ConfigWatch
+from moldau.broker.patience import patiently
 from moldau.config.broker import BrokerConfig
 from moldau.controller import candidacy
 from moldau.controller.cluster_commands import SeeConfigs, SeeUncleanDefault
@@ -45,6 +46,7 @@ NO_EPOCH = -1
 INTRODUCED_WITHIN_MS = 10_000
 """How long a start waits to hear from the controller; it goes on without as well."""
 
+T = TypeVar("T")
 ImageListener = Callable[[ClusterImage, ClusterImage], None]
 
 
@@ -85,6 +87,8 @@ class Member:
         self._own_peers = Peers(loop, self._endpoint_of, client_id=str(node_id))
         self.peers: PeerCalls = peers or self._own_peers
         self._node: BrokerNode | None = None
+        self._said_at_ms: Millis | None = None
+        """In the registration; tells one of this session from one that is about to go."""
         self._waiting: dict[asyncio.Future[bool], Callable[[ClusterImage], bool]] = {}
         """Who waits for the image to become so."""
         self._registering: asyncio.Task[None] | None = None
@@ -122,9 +126,9 @@ class Member:
 
     async def load(self) -> None:
         """Settings, before the first replica is placed."""
-        loaded = await self._configs.load()
+        loaded = await self._patiently(self._configs.load)
         levels = {feature.name: 0 for feature in FEATURES}
-        node = await self._store.exists(paths.FEATURE)
+        node = await self._patiently(lambda: self._store.exists(paths.FEATURE))
         if node is not None:
             levels.update(paths.decode_feature(node.data))
         self.publish(
@@ -136,10 +140,15 @@ class Member:
     async def join(self, node: BrokerNode) -> None:
         """Raises DuplicateBroker."""
         self._node = node
-        await self._register()
+        await self._patiently(self._register)
         self._store.on_session(self._session_changed)
         self.office.start()
         self._configs.start()
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        config = self._config()
+        timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
+        return await patiently(ask, clock=self._clock, timers=self._timers, timeout_ms=timeout_ms)
 
     async def introduced(self) -> None:
         def is_known(image: ClusterImage) -> bool:
@@ -158,15 +167,18 @@ class Member:
         deadline_ms = (
             self._clock.monotonic_ms() + self._config().zookeeper_session_timeout_ms + 5000
         )
+        self._said_at_ms = said_at_ms = self._said_at_ms or self._clock.wall_ms()
         while True:
             try:
-                await candidacy.register(self._store, self._node, self._clock.wall_ms())
+                await candidacy.register(self._store, self._node, said_at_ms)
                 break
             except NodeExists:
-                # Our own registration of a moment ago goes when its session ends; another's stays.
                 known = await self._store.exists(path)
                 if known is None:
                     continue
+                if known.data == paths.encode_broker(self._node, said_at_ms):
+                    break  # an attempt whose outcome was unknown had succeeded
+                # Our own registration of a moment ago goes when its session ends; another's stays.
                 is_ours = paths.decode_broker(self._node_id, known.data) == self._node
                 if not is_ours or self._clock.monotonic_ms() > deadline_ms:
                     raise DuplicateBroker(_duplicate(path)) from None
@@ -183,6 +195,7 @@ class Member:
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
             self.broker_epoch = NO_EPOCH
+            self._said_at_ms = None
         if state is SessionState.CONNECTED and not self._is_closed and self._registering is None:
             self._registering = asyncio.get_running_loop().create_task(self._register_again())
 
