@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
@@ -23,7 +22,7 @@ from moldau.broker.coordinators import Coordinators
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.log_jobs import plan_cleaner, plan_log_jobs
 from moldau.broker.log_setup import BrokerLoggers
-from moldau.broker.system_clock import SystemClock
+from moldau.broker.surroundings import Surroundings
 from moldau.config.broker import BrokerConfig
 from moldau.config.changes import DEFAULT_BROKER
 from moldau.config.definition import ConfigError
@@ -48,7 +47,6 @@ from moldau.storage.faults import StorageFault
 from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from moldau.storage.log_store import LogStore
 from moldau.storage.meta_properties import FILE_NAME as META_FILE
-from moldau.storage.threads import OneThread
 
 if TYPE_CHECKING:
     from moldau.broker.cluster_parts import ClusterParts
@@ -74,12 +72,18 @@ class StartFault(Exception):
 
 
 class Broker:
-    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        loop: asyncio.AbstractEventLoop,
+        around: Surroundings | None = None,
+    ) -> None:
+        self._around = around = around or Surroundings()
         self.config = config
         """What is in force; replaced whole by a dynamic change."""
         self.state = State.NOT_RUNNING
         self._loop = loop
-        self._clock = SystemClock()
+        self._clock = around.clock
         self._timers = Timers(self._clock, loop.call_later)
         self._background = Background(loop)
         self._threads = ThreadPoolExecutor(config.num_io_threads, "kafka-request-handler")
@@ -128,7 +132,7 @@ class Broker:
             # A topic's own settings are not known yet: its replica sets them when it is placed.
             settings_for=lambda topic: defaults,
             clock=self._clock,
-            threads=OneThread(self._loop.call_soon_threadsafe),
+            threads=self._around.log_threads(self._loop),
             recovery_threads=config.num_recovery_threads_per_data_dir,
             producer_expiration_ms=config.producer_id_expiration_ms,
         )
@@ -149,7 +153,7 @@ class Broker:
             config=lambda: self.config,
             clock=self._clock,
             timers=self._timers,
-            random_bytes=os.urandom,
+            random_bytes=self._around.random_bytes,
         )
         waiting = Waiting(self._loop, self._timers)
         self._replicas = Replicas(
@@ -174,7 +178,7 @@ class Broker:
         assert self._logs is not None
         config, node_id = self.config, self.config.node_id
         self._cluster = cluster = await ClusterParts.open(
-            lambda: self.config, clock=self._clock, timers=self._timers, follow=self._follow_cluster
+            lambda: self.config, self._around, timers=self._timers, follow=self._follow_cluster
         )
         member = cluster.member
         log.info("Cluster ID = %s", cluster.cluster_id)
@@ -209,7 +213,8 @@ class Broker:
     ) -> tuple[Server, list[Listener]]:
         lanes = {PRODUCE: ProduceLane(services)}
         dispatch = Dispatch(routes, services, self._loop, lanes)
-        server = Server(self._loop, socket_settings_of(self.config), dispatch, OVERLAPPING)
+        settings = socket_settings_of(self.config)
+        server = self._around.server_type(self._loop, settings, dispatch, OVERLAPPING)
         return server, [server.bind(listener) for listener in listeners_of(self.config)]
 
     def _new_services(
@@ -237,7 +242,8 @@ class Broker:
             replicas=replicas,
             controller=controller,
             fetch_sessions=FetchSessions(
-                config.max_incremental_fetch_session_cache_slots, new_session_id
+                config.max_incremental_fetch_session_cache_slots,
+                lambda: new_session_id(self._around.random_bytes),
             ),
             producer_ids=producer_ids,
             groups=coordinators.groups,
@@ -359,6 +365,6 @@ def was_left_uncleanly(directory: str) -> bool:
     return (folder / META_FILE).exists() and not (folder / CLEAN_SHUTDOWN_FILE).exists()
 
 
-def new_session_id() -> int:
+def new_session_id(random_bytes: Callable[[int], bytes]) -> int:
     """Random, and never 0, which stands for no session."""
-    return int.from_bytes(os.urandom(4)) % (2**31 - 1) + 1
+    return int.from_bytes(random_bytes(4)) % (2**31 - 1) + 1

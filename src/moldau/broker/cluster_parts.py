@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable
 
 from moldau.broker.background import Background
 from moldau.broker.member import ImageListener, Member
+from moldau.broker.surroundings import Surroundings
 from moldau.config.broker import BrokerConfig
 from moldau.controller import candidacy
 from moldau.controller.controller import draw_topic_id
@@ -44,20 +44,16 @@ class ClusterParts:
     async def open(
         cls,
         config: Callable[[], BrokerConfig],
+        around: Surroundings,
         *,
-        clock: Clock,
         timers: Timers,
         follow: ImageListener,
     ) -> ClusterParts:
         """Raises StoreError."""
-        from moldau.metadata.zookeeper import ZooKeeperStore
-        from moldau.metadata.zookeeper_access import ZooKeeperAccess
-
-        store = ZooKeeperStore(ZooKeeperAccess.of(config()))
-        await store.open()
+        store = await around.open_store(config())
 
         def draw() -> bytes:
-            return draw_topic_id(os.urandom)
+            return draw_topic_id(around.random_bytes)
 
         await candidacy.lay_out(store)
         cluster_id = await candidacy.cluster_id_of(store, lambda: uuid_text(draw()))
@@ -66,10 +62,10 @@ class ClusterParts:
             config().node_id,
             cluster_id,
             config=config,
-            clock=clock,
+            clock=around.clock,
             timers=timers,
             follow=follow,
-            random_bytes=os.urandom,
+            random_bytes=around.random_bytes,
             draw_id=draw,
         )
         return cls(store, member, cluster_id)

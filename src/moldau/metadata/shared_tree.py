@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from moldau.metadata.store import (
     ANY_VERSION,
@@ -23,6 +24,8 @@ from moldau.metadata.store import (
 from moldau.metadata.watches import Watches, WatchHandle
 from moldau.metadata.znode_tree import ZnodeTree
 
+Session = TypeVar("Session", bound="TreeSession")
+
 
 class SharedTree:
     def __init__(self) -> None:
@@ -32,9 +35,15 @@ class SharedTree:
         """Of ephemeral nodes."""
 
     def session(self) -> TreeSession:
-        session = TreeSession(self)
+        return self.join(TreeSession(self))
+
+    def join(self, session: Session) -> Session:
+        """Let the session hear of changes."""
         self._sessions.append(session)
         return session
+
+    def leave(self, session: TreeSession) -> None:
+        self._sessions.remove(session)
 
     @property
     def tree(self) -> ZnodeTree:
