@@ -9,15 +9,17 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
-from benchmarks import clients
+from benchmarks import clients, cluster
 from benchmarks.brokers import PEERS, machine, versions
-from benchmarks.measures import FULL, GROUPS, QUICK, Scale, Values, take
+from benchmarks.measures import FULL, GROUPS, ONLY_WHEN_ASKED, QUICK, Scale, Values, take
 from benchmarks.report import page, report
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
@@ -28,7 +30,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one short round")
     parser.add_argument("--rounds", type=int, help="alternations (default 5, with --quick 1)")
     parser.add_argument(
-        "--only", action="append", choices=GROUPS, help="this group of measures; may be repeated"
+        "--only",
+        action="append",
+        choices=GROUPS,
+        help="this group of measures; may be repeated (cluster is taken only if named)",
     )
     parser.add_argument(
         "--broker",
@@ -44,20 +49,37 @@ def arguments() -> argparse.Namespace:
 
 def one_round(name: str, scale: Scale, wanted: set[str], where: Path | None) -> Values:
     directory = Path(tempfile.mkdtemp(prefix="moldau-bench-", dir=where))
+    values: Values = {}
+    try:
+        if wanted - ONLY_WHEN_ASKED:
+            values = one_broker(name, scale, wanted, directory / "broker")
+        if "cluster" in wanted:
+            values |= cluster.take(name, scale, directory / "cluster")
+        return values
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def one_broker(name: str, scale: Scale, wanted: set[str], directory: Path) -> Values:
     peer = PEERS[name](directory)
     try:
         return take(peer, scale, wanted)
     finally:
         peer.stop()
-        shutil.rmtree(directory, ignore_errors=True)
+
+
+def stop_cleanly(number: int, _frame: object) -> NoReturn:
+    """What was started is ended on the way out."""
+    sys.exit(128 + number)
 
 
 def main() -> None:
     asked = arguments()
     scale = QUICK if asked.quick else FULL
-    if asked.rounds:
-        scale = replace(scale, rounds=asked.rounds)
-    wanted = set(asked.only or GROUPS)
+    signal.signal(signal.SIGTERM, stop_cleanly)
+    wanted = set(asked.only or GROUPS) - (set() if asked.only else ONLY_WHEN_ASKED)
+    if rounds_asked := asked.rounds or (wanted == {"cluster"} and scale.cluster_rounds):
+        scale = replace(scale, rounds=rounds_asked)
     names = asked.broker or list(PEERS)
     rounds: list[dict[str, Values]] = []
     for number in range(scale.rounds):

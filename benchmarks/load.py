@@ -77,9 +77,19 @@ class Stream:
 class ProduceStream(Stream):
     """Repeats one produce request, `window` of them unanswered at a time."""
 
-    def __init__(self, port: int, topic: str, partition: int, payload: bytes, window: int) -> None:
+    def __init__(
+        self,
+        port: int,
+        topic: str,
+        partition: int,
+        payload: bytes,
+        window: int,
+        *,
+        acks: int = 1,
+        version: int = requests.PRODUCE_VERSION,
+    ) -> None:
         super().__init__(port)
-        self.request = requests.produce(topic, partition, payload)
+        self.request = requests.produce(topic, partition, payload, acks, version=version)
         self.payload_bytes = len(payload)
         # Small requests leave several at a time, large ones stay in the processor's cache.
         copies = max(1, min(window, JOINED_BYTES_MAX // len(self.request)))
@@ -245,18 +255,18 @@ class Loop:
             self.send(file, stream)
 
 
-def measure(loop: Loop, limits: Limits, broker_pid: int) -> Outcome:
+def measure(loop: Loop, limits: Limits, *broker_pids: int) -> Outcome:
     """Warm up, measure, wait for what is still due, and close every connection."""
     try:
-        return measured(loop, limits, broker_pid)
+        return measured(loop, limits, broker_pids)
     finally:
         loop.close()
 
 
-def measured(loop: Loop, limits: Limits, broker_pid: int) -> Outcome:
+def measured(loop: Loop, limits: Limits, broker_pids: Sequence[int]) -> Outcome:
     loop.run(limits.warm_up_seconds, limits.warm_up_bytes)
     answers, moved = loop.answers, loop.bytes
-    broker_cpu, own_cpu = cpu_seconds(broker_pid), time.process_time()
+    broker_cpu, own_cpu = sum(map(cpu_seconds, broker_pids)), time.process_time()
     started = time.perf_counter()
     loop.run(limits.seconds, limits.bytes)
     elapsed = time.perf_counter() - started
@@ -264,7 +274,7 @@ def measured(loop: Loop, limits: Limits, broker_pid: int) -> Outcome:
         loop.answers - answers,
         loop.bytes - moved,
         elapsed,
-        cpu_seconds(broker_pid) - broker_cpu,
+        sum(map(cpu_seconds, broker_pids)) - broker_cpu,
         time.process_time() - own_cpu,
     )
     loop.drain()

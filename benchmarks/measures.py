@@ -74,8 +74,29 @@ MEASURES = (
     Measure("groups_cpu", "groups", "broker CPU, members heartbeating", "% of a core", "lower"),
     Measure("heartbeat_p50", "groups", "heartbeat answered, p50", "ms", "lower"),
     Measure("heartbeat_p99", "groups", "heartbeat answered, p99", "ms", "lower"),
+    Measure("cluster_16k", "cluster", "cluster: produce, 16 KB batches", "MB/s", "higher"),
+    Measure("cluster_128k", "cluster", "cluster: produce, 128 KB batches", "MB/s", "higher"),
+    Measure("cluster_cpu_16k", "cluster", "cluster: CPU per GB, 16 KB batches", "s", "lower"),
+    Measure("cluster_cpu_128k", "cluster", "cluster: CPU per GB, 128 KB batches", "s", "lower"),
+    Measure("acks_all_p50", "cluster", "cluster: acknowledged, p50", "ms", "lower"),
+    Measure("acks_all_p99", "cluster", "cluster: acknowledged, p99", "ms", "lower"),
+    Measure("acks_all_p99_9", "cluster", "cluster: acknowledged, p99.9", "ms", "lower"),
+    Measure("create_many", "cluster", "cluster: 1,000 partitions created", "s", "lower"),
+    Measure("failover_one", "cluster", "fail-over of 1 partition", "s", "lower"),
+    Measure("failover_one_beyond", "cluster", "… beyond the session's end", "s", "lower"),
+    Measure("failover_many", "cluster", "fail-over of 1,000 partitions", "s", "lower"),
+    Measure(
+        "failover_many_beyond",
+        "cluster",
+        "… beyond the session's end, all 1,000",
+        "s",
+        "lower",
+        own_target=5.0,
+    ),
 )
 GROUPS = (*dict.fromkeys(measure.group for measure in MEASURES), "clients")
+ONLY_WHEN_ASKED = {"cluster"}
+"""Groups that need more than one broker of each kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +116,10 @@ class Scale:
     groups: int
     heartbeat_seconds: float
     client_records: int
+    cluster_rounds: int
+    cluster_produce: Limits
+    cluster_latency_seconds: float
+    cluster_partitions: int
 
 
 FULL = Scale(
@@ -113,6 +138,10 @@ FULL = Scale(
     groups=1000,
     heartbeat_seconds=12.0,
     client_records=1_000_000,
+    cluster_rounds=2,
+    cluster_produce=Limits(2.0, 200 * MB, 6.0, 400 * MB),
+    cluster_latency_seconds=10.0,
+    cluster_partitions=1000,
 )
 QUICK = Scale(
     rounds=1,
@@ -128,6 +157,10 @@ QUICK = Scale(
     groups=200,
     heartbeat_seconds=3.0,
     client_records=100_000,
+    cluster_rounds=1,
+    cluster_produce=Limits(1.0, 50 * MB, 2.0, 100 * MB),
+    cluster_latency_seconds=3.0,
+    cluster_partitions=100,
 )
 
 Values = dict[str, float]

@@ -76,12 +76,13 @@ def produce(
     records: bytes,
     acks: int = 1,
     transactional_id: str | None = None,
+    version: int = PRODUCE_VERSION,
 ) -> bytes:
     row = struct.pack(">i", partition) + compact(records) + NO_TAGS
     rows = unsigned_varint(2) + compact(topic.encode()) + unsigned_varint(2) + row + NO_TAGS
     told_id = unsigned_varint(0) if transactional_id is None else compact(transactional_id.encode())
     body = told_id + struct.pack(">hi", acks, 30_000) + rows + NO_TAGS
-    return framed(PRODUCE, PRODUCE_VERSION, body, flexible=True)
+    return framed(PRODUCE, version, body, flexible=True)
 
 
 def produce_error_position(topic: str) -> int:
