@@ -246,6 +246,21 @@ def test_paused_partitions_wait(
     assert read(consumer, 1) == ["l"]
 
 
+def test_a_poll_sleeps_while_only_paused_partitions_have_records(
+    make: Callable[..., Consumer], ten: TopicPartition
+) -> None:
+    consumer = make(auto_offset_reset="earliest")
+    consumer.assign([ten])
+    assert len(consumer.poll(10, max_records=1)) == 1
+    consumer.pause([ten])
+    began, used = time.monotonic(), time.thread_time()
+    assert consumer.poll(0.3).is_empty()
+    assert time.monotonic() - began < 0.9
+    assert time.thread_time() - used < 0.1
+    consumer.resume([ten])
+    assert len(consumer.poll(10)) == 9
+
+
 def test_wakeup_ends_a_poll_from_another_thread(
     make: Callable[..., Consumer], ten: TopicPartition
 ) -> None:

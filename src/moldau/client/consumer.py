@@ -169,13 +169,20 @@ class Consumer:
 
     def _until(self, timeout: float | None, take: Callable[[], T | None]) -> T | None:
         """What `take` gives once it gives something. Records are taken, decoded and deserialized
-        in this thread; the loop is asked only if there is more to do than that."""
+        in this thread, which also waits for them; the loop is asked only if there is more to do."""
         engine = self._engine
         deadline = None if timeout is None else monotonic() + timeout
+        has_waited = False
         while True:
             left = None if deadline is None else max(0.0, deadline - monotonic())
-            is_there = bool(engine.fetcher.ready) and engine.is_quiet
+            is_quiet = engine.is_quiet
+            is_there = is_quiet and engine.buffer.has_records()
             if not is_there:
+                if is_quiet and not has_waited and left != 0.0:
+                    has_waited = True
+                    engine.wait_here(left)
+                    continue
+                has_waited = False
                 is_there = self._run(AsyncConsumer.await_records, (left,), {})
             if is_there and (taken := take()):
                 return taken

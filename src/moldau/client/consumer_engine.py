@@ -1,8 +1,8 @@
 """What both faces of the consumer share: its parts, and the loop of a poll.
 
-Everything here runs on the event loop, except `buffer`, `is_quiet` and `wakeup`. A poll keeps
-the membership alive, finds positions, and waits for records; what takes longer than the poll runs
-on as a task and is found again by the next one.
+Everything here runs on the event loop, except `buffer`, `is_quiet`, `wait_here` and `wakeup`. A
+poll keeps the membership alive, finds positions, and waits for records; what takes longer than
+the poll runs on as a task and is found again by the next one.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import count
 from typing import Any
 
 from moldau.client.assignors import assignors_of
 from moldau.client.buffer_pool import BufferPool
 from moldau.client.cluster import Cluster
+from moldau.client.consumer_bell import Bell
 from moldau.client.consumer_buffer import BatchSlice, RecordBuffer
 from moldau.client.consumer_commits import Commits, Offsets, OnCommit
 from moldau.client.consumer_coordinator import end_task
@@ -25,12 +27,7 @@ from moldau.client.consumer_session import FetchSettings
 from moldau.client.consumer_topics import MISSING_TOPIC_SECONDS, TopicWatch
 from moldau.client.consumer_upkeep import PositionUpkeep
 from moldau.client.deserialization import RecordReader
-from moldau.client.errors import (
-    IllegalStateError,
-    KafkaError,
-    WakeupError,
-    error_class,
-)
+from moldau.client.errors import IllegalStateError, KafkaError, WakeupError, error_class
 from moldau.client.fetcher import Fetcher
 from moldau.client.loading import instance_of
 from moldau.client.membership import GroupSettings, Membership, MemberState
@@ -90,6 +87,7 @@ class ConsumerEngine:
         self._upkeep_task: asyncio.Task[None] | None = None
         self._auto_commit_at = self._loop.time() + config.auto_commit_interval_ms / 1000
         self._waiter: asyncio.Future[None] | None = None
+        self._bell = Bell()
         self._keep_up_at = 0.0
         self._is_woken = False
         self.is_closed = False
@@ -146,6 +144,7 @@ class ConsumerEngine:
         """Something that a waiting poll should look at."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+        self._bell.ring()
 
     def wakeup(self) -> None:
         """From any thread: the poll under way, or else the next one, raises WakeupError."""
@@ -174,6 +173,17 @@ class ConsumerEngine:
             or self._is_commit_due()
             or (self.commits is not None and self.commits.called_back)
         )
+
+    def wait_here(self, timeout_s: float | None) -> None:
+        """In the user's thread: until there may be records, or the loop has something to do."""
+        if not self.positions.partitions or self._upkeep_task is not None or self._needs_upkeep():
+            return
+        wait_s = min(self._keep_up_at, self._next_chore_at()) - self._loop.time()
+        with nullcontext() if self.group is None else self.group.polling():
+            self._bell.wait(
+                wait_s if timeout_s is None else min(wait_s, timeout_s),
+                lambda: self.buffer.has_records() or not self.is_quiet,
+            )
 
     async def _sleep(self, deadline: float, *tasks: asyncio.Task[Any]) -> None:
         waiter = self._waiter = self._loop.create_future()
@@ -204,9 +214,7 @@ class ConsumerEngine:
             )
         wait_s = WAIT_SECONDS_MAX if timeout_s is None else min(timeout_s, WAIT_SECONDS_MAX)
         deadline = self._loop.time() + wait_s
-        if self.group is not None:
-            self.group.is_polling = True
-        try:
+        with nullcontext() if self.group is None else self.group.polling():
             while True:
                 self.check_wakeup()
                 await self.call_back()
@@ -219,9 +227,6 @@ class ConsumerEngine:
                 if self._loop.time() >= deadline:
                     return False
                 await self._sleep(min(deadline, self._next_chore_at()))
-        finally:
-            if self.group is not None:
-                self.group.is_polling = False
 
     def _next_chore_at(self) -> float:
         """When a poll that waits has something to do besides waiting."""
@@ -248,7 +253,7 @@ class ConsumerEngine:
     def _needs_upkeep(self) -> bool:
         return any(
             state.position is None or state.is_validating
-            for state in self.positions.partitions.values()
+            for state in list(self.positions.partitions.values())
         )
 
     async def _find_positions(self, wait: Callable[[asyncio.Task[Any]], Any]) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,13 +107,14 @@ class ConsumerGroup:
         self._join: asyncio.Task[Assignment | None] | None = None
         self._is_prepared = False
 
-    @property
-    def is_polling(self) -> bool:
-        return self._heartbeat.is_polling
-
-    @is_polling.setter
-    def is_polling(self, value: bool) -> None:
-        self._heartbeat.is_polling = value
+    @contextmanager
+    def polling(self) -> Iterator[None]:
+        """Meanwhile no time counts towards max.poll.interval.ms."""
+        self._heartbeat.is_polling = True
+        try:
+            yield
+        finally:
+            self._heartbeat.is_polling = False
 
     def notice_metadata(self) -> None:
         """As the leader, share out anew if topics have other partitions than last time."""
