@@ -2,109 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from kazoo.client import KazooClient
 
 from tests.support.broker_process import BrokerProcess
+from tests.support.cluster_of_three import SECONDS_MAX, SETTINGS, ClusterOfThree, cluster_of_three
 from tests.support.eventually import eventually
-from tests.support.zookeeper import ZooKeeperProcess, zookeeper
-
-SECONDS_MAX = 20
-SETTINGS = {
-    "zookeeper.session.timeout.ms": "2000",
-    "controlled.shutdown.retry.backoff.ms": "100",
-    "default.replication.factor": "3",
-}
-
-
-class ClusterOfThree:
-    def __init__(self, directory: Path, server: ZooKeeperProcess) -> None:
-        self.connect = f"{server.connect}/kafka"
-        self.brokers = [
-            BrokerProcess(
-                directory / f"broker-{n}",
-                overrides={**SETTINGS, "broker.id": str(n), "zookeeper.connect": self.connect},
-            )
-            for n in range(3)
-        ]
-        self.zookeeper = KazooClient(self.connect)
-
-    def start(self) -> None:
-        for broker in self.brokers:
-            broker.spawn()
-        for broker in self.brokers:
-            broker.wait_until_it_answers()
-        self.zookeeper.start()
-        self.until_live(0, 1, 2)
-
-    def stop(self) -> None:
-        for broker in self.brokers:
-            if broker.process is not None:
-                broker.kill()
-        self.zookeeper.stop()
-        self.zookeeper.close()
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(broker.bootstrap for broker in self.brokers)
-
-    @property
-    def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-
-    def node(self, path: str) -> Any:
-        return json.loads(self.zookeeper.get(path)[0])
-
-    def until_live(self, *brokers: int) -> None:
-        def all_are_known() -> bool:
-            return set(self.admin.list_topics(timeout=SECONDS_MAX).brokers) == set(brokers)
-
-        eventually(all_are_known)
-
-    def state(self, topic: str, partition: int = 0) -> Any:
-        return self.node(f"/brokers/topics/{topic}/partitions/{partition}/state")
-
-    def create(self, topic: str, partitions: int = 1) -> None:
-        """As soon as clients have found the controller, which may have changed just now."""
-
-        def is_created() -> bool:
-            admin = self.admin
-            try:
-                admin.create_topics([NewTopic(topic, partitions, 3)])[topic].result(SECONDS_MAX)
-            except KafkaException as refused:
-                assert refused.args[0].code() == KafkaError.NOT_CONTROLLER
-                return False
-            return True
-
-        eventually(is_created)
-
-    def write(self, topic: str, *values: str) -> None:
-        settings = {"bootstrap.servers": self.bootstrap, "acks": "all", "log_level": 0}
-        producer = Producer({**settings, "reconnect.backoff.max.ms": 100})
-        faults: list[object] = []
-        for value in values:
-            producer.produce(topic, value, on_delivery=lambda fault, _: faults.append(fault))
-        producer.flush(SECONDS_MAX)
-        assert faults == [None] * len(values)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfThree]:
-    directory = tmp_path_factory.mktemp("cluster")
-    with zookeeper(directory / "zookeeper") as server:
-        made = ClusterOfThree(directory, server)
-        try:
-            made.start()
-            yield made
-        finally:
-            made.stop()
+    with cluster_of_three(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
 
 
 def test_a_cluster_serves_through_kills_shutdowns_and_forced_elections(

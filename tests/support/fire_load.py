@@ -41,7 +41,7 @@ class Account:
     partitions: int
     written: list[int] = field(default_factory=list)
     acknowledged: list[dict[int, int]] = field(default_factory=list)
-    """Offset by number; -1 if the broker no longer knew it."""
+    """Offset by number; -1 where the client only knows that an earlier attempt had succeeded."""
     faults: list[str] = field(default_factory=list)
     longest_wait_s: float = 0.0
     longest_wait_at: float = 0.0
@@ -60,7 +60,8 @@ class Account:
             self.faults.append(f"{partition}: {number}: {fault}")
             return
         assert partition is not None
-        self.acknowledged[partition][number] = message.offset() or 0
+        offset = message.offset()
+        self.acknowledged[partition][number] = -1 if offset is None else offset
         wait_s = time.monotonic() - since
         if wait_s > self.longest_wait_s:
             self.longest_wait_s, self.longest_wait_at = wait_s, time.monotonic()

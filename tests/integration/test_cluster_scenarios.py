@@ -1,0 +1,213 @@
+"""What replication promises when brokers die in the worst order, one story each.
+
+The two stories of KIP-101 (a replica must not trust its high watermark to truncate), elections of
+replicas that lag, writes without enough replicas, the return to preferred leaders, and a partition
+that moves while it is written to.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from tests.support.cluster_of_three import SECONDS_MAX, ClusterOfThree, cluster_of_three
+from tests.support.eventually import eventually
+
+SETTINGS = {
+    "auto.leader.rebalance.enable": "false",
+    "zookeeper.session.timeout.ms": "3000",
+    "replica.high.watermark.checkpoint.interval.ms": "600000",
+}
+
+
+@pytest.fixture(scope="module")
+def of_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfThree]:
+    with cluster_of_three(tmp_path_factory.mktemp("cluster"), SETTINGS) as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(of_three: ClusterOfThree) -> Iterator[ClusterOfThree]:
+    yield of_three
+    of_three.revive()
+
+
+def moldau(*arguments: str) -> str:
+    command = [sys.executable, "-m", "moldau.main", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def are_alike(cluster: ClusterOfThree, topic: str, *brokers: int) -> None:
+    """The same bytes on all of them, and some."""
+    eventually(lambda: len({cluster.log_bytes(broker, topic) for broker in brokers}) == 1)
+    assert cluster.log_bytes(brokers[0], topic)
+
+
+def test_a_replica_that_restarts_keeps_what_lies_above_its_high_watermark(
+    cluster: ClusterOfThree,
+) -> None:
+    cluster.place("kip101-loss", 0, 1)
+    cluster.write("kip101-loss", "m1", "m2")
+    # Both fall at once. What was acknowledged is on their disks, but no high watermark is: it is
+    # checkpointed now and then, and never here.
+    cluster.kill(0, 1)
+    for broker in (0, 1):
+        checkpoint = cluster.brokers[broker].data / "replication-offset-checkpoint"
+        assert not checkpoint.exists() or "kip101-loss 0 2" not in checkpoint.read_text()
+    (last,) = cluster.state("kip101-loss")["isr"][-1:]
+    cluster.brokers[last].start()
+    eventually(lambda: cluster.state("kip101-loss")["leader"] == last)
+    assert cluster.values("kip101-loss") == ["m1", "m2"]
+    # The other one follows, and its log is not cut and filled up again from a wrong place.
+    cluster.revive()
+    eventually(lambda: sorted(cluster.state("kip101-loss")["isr"]) == [0, 1])
+    cluster.write("kip101-loss", "m3")
+    are_alike(cluster, "kip101-loss", 0, 1)
+    assert cluster.values("kip101-loss") == ["m1", "m2", "m3"]
+
+
+def test_a_leader_that_comes_back_drops_what_the_others_never_had(cluster: ClusterOfThree) -> None:
+    cluster.place("kip101-split", 0, 1)
+    cluster.write("kip101-split", "m1")
+    # m2 reaches only the leader, which has told no lie: with acks=1 it may be lost.
+    held = cluster.brokers[1].process
+    assert held is not None
+    held.send_signal(signal.SIGSTOP)
+    cluster.write("kip101-split", "m2", acks="1")
+    cluster.brokers[0].kill()
+    held.send_signal(signal.SIGCONT)
+    eventually(lambda: cluster.state("kip101-split")["leader"] == 1)
+    cluster.write("kip101-split", "m3")
+    # The logs part at offset 1. The old leader's epoch ends there, so its m2 goes.
+    cluster.brokers[0].start()
+    eventually(lambda: sorted(cluster.state("kip101-split")["isr"]) == [0, 1])
+    cluster.write("kip101-split", "m4")
+    are_alike(cluster, "kip101-split", 0, 1)
+    assert cluster.values("kip101-split") == ["m1", "m3", "m4"]
+    assert "Truncating partition kip101-split-0 to offset 1" in cluster.brokers[0].log_text
+
+
+def leave_only_a_laggard(cluster: ClusterOfThree, topic: str) -> None:
+    """Broker 1 lives and has "a"; broker 0, which is gone, has "b" as well."""
+    cluster.write(topic, "a")
+    cluster.kill(1)
+    eventually(lambda: cluster.state(topic)["isr"] == [0])
+    cluster.write(topic, "b")
+    cluster.kill(0)
+    cluster.brokers[1].start()
+    cluster.until_live(1, 2)
+    eventually(lambda: cluster.state(topic)["leader"] == -1)
+
+
+def test_a_replica_that_lags_does_not_lead_unless_it_is_allowed(cluster: ClusterOfThree) -> None:
+    cluster.place("clean", 0, 1)
+    leave_only_a_laggard(cluster, "clean")
+    assert cluster.state("clean")["isr"] == [0]
+    (fault,) = cluster.refusals("clean", "c", timeout_s=2)
+    assert fault.code() == KafkaError._MSG_TIMED_OUT
+    cluster.brokers[0].start()
+    eventually(lambda: cluster.state("clean")["leader"] == 0)
+    cluster.write("clean", "d")
+    assert cluster.values("clean") == ["a", "b", "d"]
+
+
+def test_a_replica_that_lags_leads_where_losing_records_is_allowed(cluster: ClusterOfThree) -> None:
+    cluster.place("unclean", 0, 1)
+    leave_only_a_laggard(cluster, "unclean")
+    change = ConfigEntry(
+        "unclean.leader.election.enable", "true", incremental_operation=AlterConfigOpType.SET
+    )
+    topic = ConfigResource(ResourceType.TOPIC, "unclean", incremental_configs=[change])
+    admin = cluster.admin
+    admin.incremental_alter_configs([topic])[topic].result(SECONDS_MAX)
+    eventually(lambda: cluster.state("unclean")["leader"] == 1)
+    assert cluster.state("unclean")["isr"] == [1]
+    cluster.write("unclean", "c")
+    cluster.brokers[0].start()
+    eventually(lambda: sorted(cluster.state("unclean")["isr"]) == [0, 1])
+    assert cluster.values("unclean") == ["a", "c"]
+    are_alike(cluster, "unclean", 0, 1)
+
+
+def test_writes_are_refused_while_too_few_replicas_are_in_sync(cluster: ClusterOfThree) -> None:
+    cluster.place("careful", 0, 1, 2, min_insync_replicas="2")
+    cluster.write("careful", "a")
+    cluster.kill(1, 2)
+    eventually(lambda: cluster.state("careful")["isr"] == [0])
+    (fault,) = cluster.refusals("careful", "b", timeout_s=3)
+    assert fault.code() in (KafkaError.NOT_ENOUGH_REPLICAS, KafkaError._MSG_TIMED_OUT)
+    said = (
+        "The size of the current ISR Set(0) is insufficient to satisfy the min.isr requirement of "
+        "2 for partition careful-0"
+    )
+    assert said in cluster.brokers[0].log_text
+    cluster.write("careful", "c", acks="1")
+    # With one of them back there are enough, and what was written alone counts.
+    cluster.brokers[1].start()
+    eventually(lambda: sorted(cluster.state("careful")["isr"]) == [0, 1])
+    cluster.write("careful", "d")
+    assert cluster.values("careful") == ["a", "c", "d"]
+
+
+def test_leaders_go_back_to_the_preferred_replica_when_asked(cluster: ClusterOfThree) -> None:
+    cluster.place("preferred", 2, 0, 1)
+    cluster.kill(2)
+    eventually(lambda: cluster.state("preferred")["leader"] == 0)
+    cluster.revive()
+    eventually(lambda: sorted(cluster.state("preferred")["isr"]) == [0, 1, 2])
+    assert cluster.state("preferred")["leader"] == 0
+    moldau("preferred-replica-election", "--bootstrap-server", cluster.bootstrap)
+    eventually(lambda: cluster.state("preferred")["leader"] == 2)
+    said = "completed preferred replica leader election. New leader is 2"
+    assert any(said in broker.log_text for broker in cluster.brokers)
+
+
+def test_a_partition_moves_while_it_is_written_to(cluster: ClusterOfThree, tmp_path: Path) -> None:
+    cluster.place("moving", 0, 1)
+    is_over = threading.Event()
+    written: list[str] = []
+    faults: list[object] = []
+
+    def write() -> None:
+        settings = {"bootstrap.servers": cluster.bootstrap, "enable.idempotence": True}
+        producer = Producer({**settings, "log_level": 0, "linger.ms": 5})
+        while not is_over.wait(0.002):
+            written.append(str(len(written)))
+            producer.produce("moving", written[-1], on_delivery=lambda f, _: faults.append(f))
+            producer.poll(0)
+        producer.flush(SECONDS_MAX)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        eventually(lambda: len(faults) > 100)
+        plan = tmp_path / "plan.json"
+        rows = [{"topic": "moving", "partition": 0, "replicas": [1, 2]}]
+        plan.write_text(json.dumps({"version": 1, "partitions": rows}))
+        tool = ["reassign-partitions", "--bootstrap-server", cluster.bootstrap]
+        tool += ["--reassignment-json-file", str(plan)]
+        moldau(*tool, "--execute", "--throttle", "50000000")
+        eventually(lambda: "is completed" in moldau(*tool, "--verify"))
+        before = len(faults)
+        eventually(lambda: len(faults) > before + 100)
+    finally:
+        is_over.set()
+        writer.join()
+    assert cluster.state("moving")["leader"] == 1
+    assert sorted(cluster.state("moving")["isr"]) == [1, 2]
+    assert cluster.node("/brokers/topics/moving")["partitions"] == {"0": [1, 2]}
+    assert faults == [None] * len(written)
+    assert cluster.values("moving") == written
+    are_alike(cluster, "moving", 1, 2)
+    eventually(lambda: not (cluster.brokers[0].data / "moving-0").exists())
