@@ -41,6 +41,8 @@ QUERY_ID_PROPERTY = "sql.streaming.queryId"
 ATTEMPTS_MAX = 3
 """How often a batch is tried before the query fails; whoever starts it again goes on there."""
 _RAISED = re.compile(r"[\w.]+(Error|Exception): ")
+_STOPPED = re.compile(r"InterruptedException|cancelled|SparkContext was shut down")
+"""What Spark says to a job whose query is being stopped: that is no reason to try again."""
 FENCED = (Error.PRODUCER_FENCED, Error.INVALID_PRODUCER_EPOCH)
 
 
@@ -62,6 +64,7 @@ class ExactlyOnceSink:
         self._read_offsets = read_offsets
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
         from pyspark.errors import PySparkException
 
         spark = frame.sparkSession
@@ -77,13 +80,17 @@ class ExactlyOnceSink:
                     return
                 self._write(frame, query_id, batch_id)
                 return
-            except (KafkaError, PySparkException, SinkError) as error:
+            except (KafkaError, Py4JError, PySparkException, SinkError) as error:
                 fault = error
                 self._give_way(error)
+                if _STOPPED.search(str(error)):
+                    self.transactions.close()
+                    raise
                 log.warning("batch %d of %s failed: %s", batch_id, self.transactions.app, error)
+        self.transactions.close()
         raise SinkError(
             f"Batch {batch_id} of pipeline {self.transactions.app} could not be written in "
-            f"{ATTEMPTS_MAX} attempts, and nothing of it is visible: {_sentence(fault)}"
+            f"{ATTEMPTS_MAX} attempts, start the query again to go on there: {_sentence(fault)}"
         )
 
     def _give_way(self, error: BaseException) -> None:
