@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafka.zookeeper.ZooKeeperClient")
 
 CALLS_IN_FLIGHT_MAX = 100_000
+NOTHING = b""
+"""Written as a node without data, which `get` of ZooKeeper's shell shows as null."""
 
 
 class ZooKeeperStore:
@@ -143,7 +145,7 @@ class ZooKeeperStore:
 
     async def get(self, path: str) -> Node:
         data, stat = await self._call("get_async", path)
-        return Node(data, stat.version, stat.czxid)
+        return Node(data or NOTHING, stat.version, stat.czxid)
 
     async def exists(self, path: str) -> Node | None:
         try:
@@ -161,7 +163,7 @@ class ZooKeeperStore:
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                nodes.append(Node(answer[0], answer[1].version, answer[1].czxid))
+                nodes.append(Node(answer[0] or NOTHING, answer[1].version, answer[1].czxid))
         return nodes
 
     async def children(self, path: str) -> list[str]:
@@ -172,7 +174,7 @@ class ZooKeeperStore:
     ) -> str:
         check_path(path)
         made = await self._call(
-            "create_async", path, data, ephemeral=ephemeral, sequence=sequential
+            "create_async", path, data or None, ephemeral=ephemeral, sequence=sequential
         )
         return str(made)
 
@@ -266,6 +268,9 @@ def _add(transaction: Any, op: Op) -> None:
     match op:
         case Create(path, data, ephemeral, sequential):
             transaction.create(path, data, ephemeral=ephemeral, sequence=sequential)
+            if not data:
+                # kazoo wants bytes here, the tree can also hold none at all.
+                transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
         case Write(path, data, version):
             transaction.set_data(path, data, version)
         case Delete(path, version):
