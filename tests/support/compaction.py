@@ -1,4 +1,4 @@
-"""A compacted log on a temporary directory, the cleaner that looks after it, and what readers see."""
+"""A compacted log on a temporary directory, its cleaner, and what readers see of it."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.support.logs import SmallSettings, region_bytes
 from tests.support.virtual_time import ManualClock
 
 NOW_MS = 1_700_000_000_000
+NEVER_MS = 100 * 365 * 86_400_000
 PARTITION = TopicPartition("compacted", 0)
 COMPACTED = SmallSettings(
     cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0, index_interval_bytes=200
@@ -62,6 +63,7 @@ class CompactionBench:
             settings_for=lambda topic: self.settings,
             clock=self.clock,
             threads=AtOnce(),
+            producer_expiration_ms=NEVER_MS,
         )
         self.store.open()
         self.log = self.store.create(PARTITION, bytes(range(16)), self.settings)

@@ -101,10 +101,12 @@ class Compaction:
         keys_max = max(1, what.first_uncleanable - what.first_dirty)
         offsets = OffsetMap(limits.map_bytes, limits.map_load_factor, keys_max)
         self._offsets = offsets
-        seen = SeenTransactions(what.aborted)
-        for segment in what.segments:
-            if segment.offset_end <= what.first_dirty:
-                continue
+        dirty = [each for each in what.segments if each.offset_end > what.first_dirty]
+        # A producer's earlier transactions, whose markers are not read, must not count here.
+        seen = SeenTransactions(
+            each for each in what.aborted if each.last_offset >= dirty[0].base_offset
+        )
+        for segment in dirty:
             if not self._map_segment(segment, offsets, seen):
                 break
             # Gaps at the end of a segment count as read.
