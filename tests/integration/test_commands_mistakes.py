@@ -51,6 +51,8 @@ ELSEWHERE = {
     "server-stop",
     "zookeeper-server-start",
     "zookeeper-server-stop",
+    "zookeeper-server-status",
+    "zookeeper-shell",
     "dump-log",
     "run-class",
     "completion",

@@ -10,6 +10,11 @@ COMMANDS = {
         "moldau.cli.zookeeper_server_stop",
         "stop the ZooKeeper servers that run on this machine",
     ),
+    "zookeeper-server-status": (
+        "moldau.cli.zookeeper_server_status",
+        "show whether ZooKeeper leads, follows or stands alone",
+    ),
+    "zookeeper-shell": ("moldau.cli.zookeeper_shell", "look into ZooKeeper"),
     "topics": ("moldau.cli.topics", "create, list, describe, alter and delete topics"),
     "configs": ("moldau.cli.configs", "show and change settings of topics, brokers and groups"),
     "console-producer": ("moldau.cli.console_producer", "send lines as records"),

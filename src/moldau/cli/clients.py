@@ -29,8 +29,8 @@ PROBE_PAUSE_SECONDS = 0.2
 
 ZOOKEEPER = Flag(
     "--zookeeper",
-    "Old: the brokers answer instead, on port 9092 of this host, or where "
-    f"{BOOTSTRAP_VARIABLE} says.",
+    "Old: the brokers that are registered there answer instead; without a ZooKeeper those on port "
+    f"9092 of this host, or where {BOOTSTRAP_VARIABLE} says.",
     takes="HOST:PORT",
 )
 
@@ -52,8 +52,11 @@ def _takes(given: Given, key: str) -> bool:
 
 
 def from_zookeeper(connect: str, out: Output) -> str:
-    """Brokers usually run beside ZooKeeper; where not, the environment says where they are."""
-    named = os.environ.get(BOOTSTRAP_VARIABLE)
+    """Those that are registered there. A single node has no ZooKeeper: brokers usually run where
+    it would; where not, the environment says where they are."""
+    from moldau.cli.zookeeper_brokers import brokers_in
+
+    named = os.environ.get(BOOTSTRAP_VARIABLE) or ",".join(brokers_in(connect))
     if not named:
         hosts = [each.strip().rpartition(":")[0] for each in connect.split("/")[0].split(",")]
         named = ",".join(f"{host or 'localhost'}:{BROKER_PORT}" for host in hosts)

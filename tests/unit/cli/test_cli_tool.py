@@ -20,6 +20,8 @@ WITHOUT_FLAGS = (
     "server-stop",
     "zookeeper-server-start",
     "zookeeper-server-stop",
+    "zookeeper-server-status",
+    "zookeeper-shell",
     "run-class",
     "completion",
 )
