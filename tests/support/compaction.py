@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from moldau.model.names import TopicPartition
 from moldau.records.batch import BatchHeader, read_header
@@ -107,10 +108,10 @@ class CompactionBench:
         return self.log.append_as_leader(buffer, read_header(buffer), 0, **options)  # type: ignore[arg-type]
 
     def put(
-        self, *pairs: tuple[str, str | None], codec: Codec = Codec.NONE, **fields: int
+        self, *pairs: tuple[str, str | None], codec: Codec = Codec.NONE, **fields: Any
     ) -> Appended:
         """One batch of these keys and values; None is a tombstone."""
-        return self.append(encode_batch(records_of(pairs, self.clock), codec=codec, **fields))  # type: ignore[arg-type]
+        return self.append(encode_batch(records_of(pairs, self.clock), codec=codec, **fields))
 
     def end_transaction(self, producer_id: int, *, commit: bool, epoch: int = 0) -> Appended:
         marker = encode_marker(
