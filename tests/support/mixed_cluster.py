@@ -46,6 +46,8 @@ ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 class Kafka39Process(BrokerProcess):
     """A broker of Apache Kafka 3.9.1, handled as Moldau's are."""
 
+    start_seconds_max = 60.0
+
     def spawn(self) -> None:
         assert self.process is None
         self.directory.mkdir(parents=True, exist_ok=True)
