@@ -10,9 +10,10 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from moldau.client.consumer_buffer import BatchSlice
+from moldau.client.consumer_buffer import BatchRun, BatchSlice
 from moldau.client.deserialization import corrupt
-from moldau.records.columns import Columns, Measure, fresh_bytes, measure_records
+from moldau.records.columns import Columns, Measure, fresh_bytes
+from moldau.records.runs import add_run, measure_run
 
 if TYPE_CHECKING:
     import pyarrow
@@ -57,50 +58,49 @@ def schema() -> pyarrow.Schema:
 
 
 def table_of(
-    slices: Sequence[BatchSlice], allocate: Callable[[int], Any] = fresh_bytes
+    slices: Sequence[BatchRun | BatchSlice], allocate: Callable[[int], Any] = fresh_bytes
 ) -> pyarrow.Table:
     """One table with the records of all batches, in their order, in chunks of about 4 MB.
 
     `allocate` makes the room for the columns."""
     pa = load_pyarrow()
-    names = list(dict.fromkeys(piece.tp.topic for piece in slices))
+    runs = [piece.run() if isinstance(piece, BatchSlice) else piece for piece in slices]
+    names = list(dict.fromkeys(run.tp.topic for run in runs))
     # All chunks have the same dictionary, so that nothing has to be unified.
     topics = {name: place for place, name in enumerate(names)}
     dictionary = pa.array(names, pa.string())
     batches = []
-    for some in _chunks(slices):
+    for some in _chunks(runs):
         measure, rows = _measure(some)
         columns = Columns(measure, allocate)
-        for piece, count in zip(some, rows, strict=True):
-            _add(columns, piece, count)
-        places = [topics[piece.tp.topic] for piece in some]
+        for run in some:
+            add_run(columns, run.body, run.parts, run.offset_first)
+        places = [topics[run.tp.topic] for run in some]
         first = pa.DictionaryArray.from_arrays(_repeated(pa, places, rows), dictionary)
-        partitions = _repeated(pa, [piece.tp.partition for piece in some], rows)
+        partitions = _repeated(pa, [run.tp.partition for run in some], rows)
         arrays = [first, partitions, *_arrays(pa, columns)]
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema()))
     return pa.Table.from_batches(batches, schema())
 
 
-def _chunks(slices: Sequence[BatchSlice]) -> Iterator[Sequence[BatchSlice]]:
+def _chunks(runs: Sequence[BatchRun]) -> Iterator[Sequence[BatchRun]]:
     start = size_bytes = 0
-    for index, piece in enumerate(slices):
-        size_bytes += len(piece.body)
+    for index, run in enumerate(runs):
+        size_bytes += run.size_bytes
         if size_bytes >= CHUNK_BYTES:
-            yield slices[start : index + 1]
+            yield runs[start : index + 1]
             start, size_bytes = index + 1, 0
-    if start < len(slices):
-        yield slices[start:]
+    if start < len(runs):
+        yield runs[start:]
 
 
-def _measure(slices: Sequence[BatchSlice]) -> tuple[Measure, list[int]]:
+def _measure(runs: Sequence[BatchRun]) -> tuple[Measure, list[int]]:
     """How much all hold together, and the rows of each."""
     measures = []
-    for piece in slices:
-        header, body = piece.header, piece.body
-        delta_first = max(piece.offset_first - header.base_offset, 0)
-        measure = measure_records(body, 0, len(body), header.record_count, delta_first)
-        if measure[0] >= 0:
-            raise corrupt(piece.tp, header, f"record {measure[0]} is broken")
+    for run in runs:
+        measure, broken = measure_run(run.body, run.parts, run.offset_first)
+        if broken is not None:
+            raise corrupt(run.tp, broken[2], f"record {measure[0]} is broken")
         measures.append(measure)
     _, *totals = map(sum, zip(*measures, strict=True))
     return (-1, *totals), [measure[1] for measure in measures]  # type: ignore[return-value]
@@ -115,22 +115,6 @@ def _repeated(pa: Any, numbers: Sequence[int], rows: Sequence[int]) -> Any:
         for number, count in zip(numbers, rows, strict=True):
             column.extend(array("i", [number]) * count)
     return pa.Array.from_buffers(pa.int32(), len(column), [None, pa.py_buffer(column)])
-
-
-def _add(columns: Columns, piece: BatchSlice, count: int) -> None:
-    header, body = piece.header, piece.body
-    delta_first = max(piece.offset_first - header.base_offset, 0)
-    start = columns.rows
-    columns.add(
-        (body, 0, len(body)),
-        header.record_count,
-        delta_first,
-        (header.base_offset, header.base_timestamp),
-    )
-    if header.has_log_append_time:
-        # The broker's time holds for the whole batch.
-        stamps = memoryview(array("q", [header.max_timestamp]) * count)
-        memoryview(columns.timestamps)[start : start + count] = stamps
 
 
 def _arrays(pa: Any, columns: Columns) -> list[Any]:

@@ -164,8 +164,8 @@ class Consumer:
         empty = schema().empty_table()
         with self._sole:
             engine = self._twin.engine
-            slices = self._until(timeout, lambda: engine.take_slices(max_records))
-            return table_of(slices, engine.columns.take) if slices else empty
+            runs = self._until(timeout, lambda: engine.take_runs(max_records))
+            return table_of(runs, engine.columns.take) if runs else empty
 
     def _until(self, timeout: float | None, take: Callable[[], T | None]) -> T | None:
         """What `take` gives once it gives something. Records are taken, decoded and deserialized

@@ -159,8 +159,8 @@ class AsyncConsumer:
 
         empty = schema().empty_table()
         with self._sole as engine:
-            slices = await self._until(timeout, lambda: engine.take_slices(max_records))
-            return table_of(slices, engine.columns.take) if slices else empty
+            runs = await self._until(timeout, lambda: engine.take_runs(max_records))
+            return table_of(runs, engine.columns.take) if runs else empty
 
     async def await_records(self, timeout: float | None = None) -> bool:
         """Do all that a poll does except taking records; whether there may be some to take."""

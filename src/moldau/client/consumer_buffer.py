@@ -10,16 +10,34 @@ from collections.abc import Generator
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from moldau.client.deserialization import Fetched, RecordReader, body_of
+from moldau.client.deserialization import WRONG, Fetched, RecordReader, body_of, corrupt
 from moldau.client.errors import KafkaError
 from moldau.client.fetcher import Fetcher
 from moldau.client.positions import PartitionState, Positions
 from moldau.client.records import ConsumerRecord
 from moldau.model.names import TopicPartition
-from moldau.records.batch import BatchHeader
+from moldau.records.batch import CODEC_MASK, BatchHeader
+from moldau.records.kernel import BatchRow
+from moldau.records.runs import Part, open_batches
 
-SLICE_BYTES_MAX = 512 * 1024 * 1024
+RUNS_BYTES_MAX = 512 * 1024 * 1024
 """Columns hold less than 2 GiB each, whatever a batch says of itself."""
+
+
+RUN_BYTES = 4 * 1024 * 1024
+
+
+class BatchRun(NamedTuple):
+    """Batches of one fetch from an offset on, or one that was compressed."""
+
+    tp: TopicPartition
+    parts: list[Part]
+    body: Any
+    offset_first: int
+
+    @property
+    def size_bytes(self) -> int:
+        return self.parts[-1][1] - self.parts[0][0]
 
 
 class BatchSlice(NamedTuple):
@@ -29,6 +47,13 @@ class BatchSlice(NamedTuple):
     header: BatchHeader
     body: Any
     offset_first: int
+
+    def run(self) -> BatchRun:
+        head = self.header
+        stamp = head.max_timestamp if head.has_log_append_time else -1
+        size = len(self.body)
+        part = (0, size, head.base_offset, head.base_timestamp, head.record_count, stamp)
+        return BatchRun(self.tp, [part], self.body, self.offset_first)
 
 
 class RecordBuffer:
@@ -68,34 +93,44 @@ class RecordBuffer:
                     break
         return taken
 
-    def take_slices(self, count: int) -> list[BatchSlice]:
+    def take_runs(self, count: int) -> list[BatchRun]:
         """Whole batches, until they hold `count` records or more."""
-        slices: list[BatchSlice] = []
+        runs: list[BatchRun] = []
         size_bytes = 0
         with closing(self._current()) as each:
             for fetched, state in each:
                 _unread(fetched)
-                while fetched.batches and count > 0 and size_bytes < SLICE_BYTES_MAX:
-                    row = fetched.batches[-1]
+                while fetched.batches and count > 0 and size_bytes < RUNS_BYTES_MAX:
                     try:
-                        header, body = body_of(
-                            fetched.tp, fetched.view, row, self._reader.check_crcs
-                        )
+                        run, records, last = self._open(fetched, count)
                     except KafkaError:
-                        if slices:
-                            return slices
+                        if runs:
+                            return runs
                         raise
-                    slices.append(BatchSlice(fetched.tp, header, body, fetched.position))
-                    state.epoch = header.leader_epoch
-                    state.position = fetched.position = header.offset_end
-                    fetched.batches.pop()
-                    count -= header.record_count
-                    size_bytes += len(body)
+                    runs.append(run)
+                    state.epoch = last[5]
+                    state.position = fetched.position = last[3] + 1
+                    count -= records
+                    size_bytes += run.size_bytes
                 if not fetched.batches:
                     state.position = fetched.position = fetched.next_offset
-                if count <= 0 or size_bytes >= SLICE_BYTES_MAX:
+                if count <= 0 or size_bytes >= RUNS_BYTES_MAX:
                     break
-        return slices
+        return runs
+
+    def _open(self, fetched: Fetched, count: int) -> tuple[BatchRun, int, BatchRow]:
+        """The next batches, how many records they hold, and the last of them."""
+        tp, view, batches = fetched.tp, fetched.view, fetched.batches
+        check_crcs = self._reader.check_crcs
+        first = batches[-1]
+        if first[7] & CODEC_MASK:
+            header, body = body_of(tp, view, first, check_crcs)
+            batches.pop()
+            return BatchSlice(tp, header, body, fetched.position).run(), header.record_count, first
+        parts, records, last = open_batches(view, batches, count, RUN_BYTES, check_crcs)
+        if last is None:
+            raise corrupt(tp, first[2], WRONG)
+        return BatchRun(tp, parts, view, fetched.position), records, last
 
     def _current(self) -> Generator[tuple[Fetched, PartitionState], None, None]:
         """Each fetch of a partition that is read and not paused; used up ones are dropped."""

@@ -18,7 +18,7 @@ from moldau.client.assignors import assignors_of
 from moldau.client.buffer_pool import BufferPool
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_bell import Bell
-from moldau.client.consumer_buffer import BatchSlice, RecordBuffer
+from moldau.client.consumer_buffer import BatchRun, RecordBuffer
 from moldau.client.consumer_commits import Commits, Offsets, OnCommit
 from moldau.client.consumer_coordinator import end_task
 from moldau.client.consumer_group import ConsumerGroup, GroupOptions, Invoke
@@ -343,10 +343,10 @@ class ConsumerEngine:
         self._refill()
         return records
 
-    def take_slices(self, count: int) -> list[BatchSlice]:
-        slices = self.buffer.take_slices(count)
+    def take_runs(self, count: int) -> list[BatchRun]:
+        runs = self.buffer.take_runs(count)
         self._refill()
-        return slices
+        return runs
 
     def _refill(self) -> None:
         if self.fetcher.is_full:

@@ -38,6 +38,8 @@ from moldau.records.columns import WRONG_CHECKSUM, read_batches, read_rows
 from moldau.records.compression import decompress
 from moldau.wire.messages.fetch import AbortedTransaction
 
+WRONG = "its checksum is wrong"
+
 
 class Fetched:
     """What one fetch brought of one partition: batches that count, from an offset on."""
@@ -150,20 +152,19 @@ def body_of(
     position, size = row[0], row[1]
     header = read_header(view, position)
     if check_crcs and crc32c(view[position + CRC_START : position + size]) != header.crc:
-        raise corrupt(tp, header, "its checksum is wrong")
+        raise corrupt(tp, header.base_offset, WRONG)
     body = view[position + HEADER_BYTES : position + size]
     if header.attributes & CODEC_MASK:
         try:
             return header, decompress(header.codec, body, DECOMPRESSED_BYTES_MAX)
         except ApiError as fault:
-            raise corrupt(tp, header, fault.message) from None
+            raise corrupt(tp, header.base_offset, fault.message) from None
     return header, body
 
 
-def corrupt(tp: TopicPartition, header: BatchHeader, reason: str) -> KafkaError:
+def corrupt(tp: TopicPartition, base_offset: int, reason: str) -> KafkaError:
     return error_class(Error.CORRUPT_MESSAGE)(
-        f"The batch of {tp} at offset {header.base_offset} is corrupt: {reason}."
-        " Seek behind it to go on"
+        f"The batch of {tp} at offset {base_offset} is corrupt: {reason}. Seek behind it to go on"
     )
 
 
@@ -222,10 +223,10 @@ class RecordReader:
             try:
                 fault_index = self._read_some(rows, fetched, count, makers)
                 if fault_index >= 0:
-                    header = read_header(fetched.view, batches[-1][0])
                     is_checksum = fault_index == WRONG_CHECKSUM
                     reason = f"record {fault_index} is broken"
-                    raise corrupt(tp, header, "its checksum is wrong" if is_checksum else reason)
+                    base_offset = batches[-1][2]
+                    raise corrupt(tp, base_offset, WRONG if is_checksum else reason)
             except KafkaError:
                 # If there are more rows than are asked for, they are of this batch.
                 fetched.current = batches[-1]

@@ -162,7 +162,7 @@ def test_a_table_goes_on_where_a_deserializer_failed_further_on() -> None:
 
     buffer = buffered(batch(0, "a") + batch(1, "b", "c", "x", "d"), value_deserializer=checked)
     assert values(buffer, 2) == "a b"
-    table = table_of(buffer.take_slices(9))
+    table = table_of(buffer.take_runs(9))
     assert table.column("value").to_pylist() == [b"c", b"x", b"d"]
     assert position(buffer) == 5
 
@@ -205,7 +205,7 @@ def test_batches_become_a_table_of_columns() -> None:
     )
     second = batch(3, "d", "e", codec=Codec.GZIP, log_append_time_ms=7000)
     buffer = buffered(first + second)
-    table = table_of(buffer.take_slices(100))
+    table = table_of(buffer.take_runs(100))
     table.validate(full=True)
     rows = table.to_pylist()
     assert [row["offset"] for row in rows] == [0, 1, 2, 3, 4]
@@ -232,19 +232,19 @@ def test_batches_become_a_table_of_columns() -> None:
 def test_a_table_starts_where_records_were_taken_before() -> None:
     buffer = buffered(batch(0, "a", "b", "c") + batch(3, "d"))
     assert values(buffer, 1) == "a"
-    table = table_of(buffer.take_slices(2))
+    table = table_of(buffer.take_runs(2))
     assert table.column("value").to_pylist() == [b"b", b"c"]
     assert position(buffer) == 3
-    assert table_of(buffer.take_slices(2)).column("offset").to_pylist() == [3]
+    assert table_of(buffer.take_runs(2)).column("offset").to_pylist() == [3]
 
 
 def test_a_table_takes_whole_batches_until_there_are_enough() -> None:
     buffer = buffered(batch(0, "a", "b") + batch(2, "c", "d"))
-    assert table_of(buffer.take_slices(1)).num_rows == 2
+    assert table_of(buffer.take_runs(1)).num_rows == 2
     assert buffer.has_records()
 
 
 def test_header_keys_that_are_not_utf8_are_readable_in_a_table() -> None:
     data = encode_batch([Record(headers=(("\udcff", b"x"),))])
-    rows = table_of(buffered(data).take_slices(1)).column("headers").to_pylist()
+    rows = table_of(buffered(data).take_runs(1)).column("headers").to_pylist()
     assert rows == [[{"key": "\ufffd", "value": b"x"}]]
