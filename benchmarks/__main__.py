@@ -97,7 +97,7 @@ def main() -> None:
     if len(names) < len(PEERS):
         print(clients.report(rounds) or json.dumps(rounds, indent=1))
         return
-    text = report(rounds, machine(), versions())
+    text = report(rounds, machine(), versions(wanted))
     if wanted & {"clients"}:
         text += "\n" + clients.report(rounds)
     print(text)

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
-from tests.support import apache_kafka
+from tests.support import apache_kafka, apache_kafka_39
 from tests.support.broker_process import BrokerProcess
 
 
@@ -45,10 +45,16 @@ def moldau(directory: Path) -> Peer:
 PEERS: dict[str, Callable[[Path], Peer]] = {"Apache Kafka": apache, "Moldau": moldau}
 
 
-def versions() -> dict[str, str]:
+def versions(wanted: set[str]) -> dict[str, str]:
+    """Of all that took part in these groups of measures."""
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    apache = []
+    if wanted - {"cluster"}:
+        apache.append(f"{apache_kafka.VERSION}, heap 1 GB")
+    if "cluster" in wanted:
+        apache.append(f"{apache_kafka_39.VERSION} in ZooKeeper mode as a cluster, heap 512 MB each")
     return {
-        "Apache Kafka": f"{apache_kafka.VERSION}, heap 1 GB, on {java.splitlines()[0]}",
+        "Apache Kafka": f"{' and '.join(apache)}, on {java.splitlines()[0]}",
         "Moldau": f"{version('moldau')} on Python {platform.python_version()}"
         + ("" if kernel_is_compiled() else ", not compiled"),
         "Linux": platform.release(),

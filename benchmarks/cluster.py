@@ -15,6 +15,7 @@ from benchmarks.measures import (
     GB,
     MB,
     ONE_RECORD_BYTES,
+    PRODUCE_CONNECTIONS,
     RECORD_BYTES,
     WINDOW,
     Scale,
@@ -25,8 +26,12 @@ from benchmarks.measures import (
 )
 
 SIZES = ("16k", "128k")
-SPREAD = [[(first + more) % BROKERS for more in range(BROKERS)] for first in range(BROKERS)]
-"""Every broker leads one partition and follows the two others."""
+SPREAD = [
+    [(first + more) % BROKERS for more in range(BROKERS)]
+    for first in range(BROKERS * PRODUCE_CONNECTIONS)
+]
+"""Every broker leads as many partitions as a single one is given connections: Apache Kafka takes
+up a connection's next request only when the one before is answered, here by all replicas."""
 
 
 def take(name: str, scale: Scale, directory: Path) -> Values:

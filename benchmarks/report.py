@@ -31,6 +31,16 @@ after every phase the broker's log end offsets must equal what was sent. A MB is
   the same broker. A commit waits for every acknowledgement, and the next batch for the commit.
 * *heartbeats*: 1,000 groups of 5 members, a connection each, one heartbeat per member every 3
   seconds.
+* *cluster* (`--only cluster`): three brokers of each kind on one machine, with a ZooKeeper of
+  their own, sessions of 6 seconds, heaps of 512 MB. The peer is Apache Kafka 3.9.1, the last with
+  ZooKeeper mode, so both do the same by the same means. Topics have three replicas, writes
+  acks=all. *Produce*: 12 partitions, 4 led by each broker, a connection with 5 requests in flight
+  each. *Acknowledged*: from sending a record to the answer that all in-sync replicas have it, one
+  record of 100 bytes every 4 ms to the 12 partitions in turn. *Created*: from the request until
+  every broker reports all partitions led and in sync. *Fail-over*: kill -9 of a broker that leads
+  1 or 1,000 partitions and is not the controller, until each has acknowledged a record by acks=all
+  again; *beyond the session's end*: counted from when ZooKeeper dropped the broker, which is the
+  first that anybody can know of it.
 """
 
 

@@ -47,8 +47,9 @@ async def leader_and_isr(
     known = {replica.partition.topic_partition for replica in on.replicas}
     strange = {role.topic_partition.topic for role in rows if role.topic_partition not in known}
     if strange:
-        # A log is made with its topic's own settings.
+        # A log is made with its topic's own settings, and not while everybody waits.
         await member.learn_topics(strange)
+        await on.replicas.prepare(rows)
         refusal = _refusal(request, member, on)
         if refusal is not None:
             return LeaderAndIsrResponse(error_code=refusal)

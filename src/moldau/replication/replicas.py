@@ -16,6 +16,7 @@ from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, BrokerId, Offset, TopicId, TopicPartition
 from moldau.replication.fetch_sessions import FetchedPartition
+from moldau.replication.new_replicas import NewReplicas
 from moldau.replication.partition import Partition
 from moldau.replication.replica import IsrChanges, Replica
 from moldau.replication.roles import EPOCH_OF_DELETION, NO_EPOCH, Followers, Role, Stop
@@ -52,6 +53,7 @@ class Replicas:
         self._isr_changes: IsrChanges | None = None
         self.leader_throttle = Throttle()
         self._follower_throttle = Throttle()
+        self._new_replicas = NewReplicas(node_id, store)
 
     def join_cluster(self, followers: Followers, isr_changes: IsrChanges) -> None:
         """From now on replicas may follow others. Called before the first role is taken."""
@@ -149,6 +151,14 @@ class Replicas:
 
     # Roles in a cluster
 
+    async def prepare(self, roles: Sequence[Role]) -> None:
+        """Have the logs that these roles need made in a thread, before they are taken."""
+        wanted = [role for role in roles if role.topic_partition not in self._offline]
+        await self._new_replicas.prepare(wanted, self._settings_of)
+
+    def _settings_of(self, topic: str) -> TopicConfig:
+        return TopicConfig.of(self._config, self._image.topic_configs.get(topic, {}))
+
     def take_roles(self, roles: Sequence[Role]) -> dict[TopicPartition, Error]:
         """What the controller asks for, and what became of each."""
         return {role.topic_partition: self._take_role(role) for role in roles}
@@ -171,7 +181,7 @@ class Replicas:
         replica = self._replicas.get(place)
         if replica is not None and state.leader_epoch < replica.partition.leader_epoch:
             return Error.STALE_CONTROLLER_EPOCH
-        settings = TopicConfig.of(self._config, self._image.topic_configs.get(place.topic, {}))
+        settings = self._settings_of(place.topic)
         before = -1 if replica is None else replica.partition.leader_epoch
         if self._followers is not None and state.leader_epoch > before:
             self._followers.unfollow((place,))

@@ -20,8 +20,8 @@ from moldau.storage.flushing import FlushWork
 from moldau.storage.loading import LoadOptions, list_directory, load_directory
 from moldau.storage.log import LoadedLog, PartitionLog
 from moldau.storage.log_directory import Checkpoints, DirectoryInUse, LogDirectory
+from moldau.storage.new_logs import MadeLog, NewLog, NewLogs
 from moldau.storage.partition_metadata import read_topic_id, write_topic_id
-from moldau.storage.recovery import Recovery, load_log
 from moldau.storage.settings import LogSettings
 from moldau.storage.threads import Threads, run_each
 from moldau.storage.trash import Trash
@@ -59,6 +59,7 @@ class LogStore:
         self._recovery_threads = recovery_threads
         self._producer_expiration_ms = producer_expiration_ms
         self._trash = Trash(clock, threads)
+        self._new_logs = NewLogs(clock, threads, producer_expiration_ms)
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -203,19 +204,22 @@ class LogStore:
             self._check_topic_id(existing, topic_id)
             existing.settings = settings
             return existing
-        directory = min(self.online, key=lambda each: len(self.logs_in(each)))
-        path = directory.file(str(topic_partition))
-        try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise StorageFault.of("cannot create", path, error) from error
-        known = Recovery(
-            topic_partition, path, settings, True, 0, 0, self._clock, self._producer_expiration_ms
-        )
-        created = self._add(topic_partition, NO_TOPIC_ID, path, settings, load_log(known))
+        made = self._new_logs.take(topic_partition, topic_id, [each.path for each in self.online])
+        if made is None:
+            directory = min(self.online, key=lambda each: len(self.logs_in(each)))
+            path = directory.file(str(topic_partition))
+            loaded = self._new_logs.make_now(topic_partition, path, settings)
+            made = MadeLog(path, NO_TOPIC_ID, loaded)
+        path = made.path
+        created = self._add(topic_partition, made.topic_id, path, settings, made.loaded)
         self._check_topic_id(created, topic_id)
         log.info("Created log for partition %s in %s", topic_partition, path)
         return created
+
+    def prepare(self, wanted: Sequence[NewLog], done: Callable[[], None]) -> None:
+        """Make new logs in the thread, for `create` to find; none of them may exist."""
+        sizes = {each.path: len(self.logs_in(each)) for each in self.online}
+        self._new_logs.make(wanted, sizes, done)
 
     def _check_topic_id(self, partition_log: PartitionLog, topic_id: TopicId) -> None:
         if partition_log.topic_id == topic_id:

@@ -1,0 +1,109 @@
+"""New logs, made ahead of their use in the store's thread.
+
+A new log is five small files, and the file system may let each wait while others flush: a topic
+of a thousand partitions would hold the loop up for seconds. What was made and is never taken is an
+empty directory that the next creation of that name begins with.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from moldau.model.clock import Clock
+from moldau.model.names import NO_TOPIC_ID, Millis, TopicId, TopicPartition
+from moldau.storage.faults import StorageFault
+from moldau.storage.log import LoadedLog
+from moldau.storage.partition_metadata import write_topic_id
+from moldau.storage.recovery import Recovery, load_log
+from moldau.storage.settings import LogSettings
+from moldau.storage.threads import Threads
+
+LOGS_PER_WORK = 20
+"""So many in a row; a flush that is due may come in between."""
+
+
+class NewLog(NamedTuple):
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    settings: LogSettings
+    leader_epoch: int | None
+    """What it is to begin with, if this broker leads."""
+
+
+class MadeLog(NamedTuple):
+    path: str
+    topic_id: TopicId
+    loaded: LoadedLog
+
+
+class NewLogs:
+    def __init__(self, clock: Clock, threads: Threads, producer_expiration_ms: Millis) -> None:
+        self._clock = clock
+        self._threads = threads
+        self._producer_expiration_ms = producer_expiration_ms
+        self._made: dict[TopicPartition, MadeLog] = {}
+
+    def make(
+        self, wanted: Sequence[NewLog], sizes: Mapping[str, int], done: Callable[[], None]
+    ) -> None:
+        """In the directories that have the fewest logs, as `sizes` counts them; `done` is called on
+        the loop's thread. Nobody else may create any of these logs until then."""
+        counts = dict(sizes)
+        placed = []
+        for each in wanted:
+            parent = min(counts, key=counts.__getitem__)
+            counts[parent] += 1
+            placed.append((each, os.path.join(parent, str(each.topic_partition))))
+        works = [placed[at : at + LOGS_PER_WORK] for at in range(0, len(placed), LOGS_PER_WORK)]
+        missing = len(works)
+
+        def work_done(_fault: StorageFault | None) -> None:
+            nonlocal missing
+            missing -= 1
+            if not missing:
+                done()
+
+        for some in works:
+            self._threads.run(self._making(some), work_done)
+        if not works:
+            done()
+
+    def _making(self, placed: Sequence[tuple[NewLog, str]]) -> Callable[[], StorageFault | None]:
+        def work() -> StorageFault | None:
+            for wanted, path in placed:
+                try:
+                    made = self.make_now(wanted.topic_partition, path, wanted.settings)
+                    if wanted.topic_id != NO_TOPIC_ID:
+                        write_topic_id(path, wanted.topic_id)
+                    if wanted.leader_epoch is not None and not made.segments[-1].offset_end:
+                        made.epochs.assign(wanted.leader_epoch, 0)
+                except StorageFault as fault:
+                    # Whoever creates the log meets it again and knows what to do.
+                    return fault
+                self._made[wanted.topic_partition] = MadeLog(path, wanted.topic_id, made)
+            return None
+
+        return work
+
+    def make_now(
+        self, topic_partition: TopicPartition, path: str, settings: LogSettings
+    ) -> LoadedLog:
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            raise StorageFault.of("cannot create", path, error) from error
+        known = Recovery(
+            topic_partition, path, settings, True, 0, 0, self._clock, self._producer_expiration_ms
+        )
+        return load_log(known)
+
+    def take(
+        self, topic_partition: TopicPartition, topic_id: TopicId, parents: Sequence[str]
+    ) -> MadeLog | None:
+        """What was made for this very topic in one of these directories."""
+        made = self._made.pop(topic_partition, None)
+        if made is None or made.topic_id != topic_id or os.path.dirname(made.path) not in parents:
+            return None
+        return made
