@@ -86,6 +86,7 @@ class LogBench:
             load_log(known),
             producer_expiration_ms=DAY_MS,
             discard=lambda paths, delay_ms: self.discarded.extend(paths),
+            unflushed=lambda log: None,
             rolled=lambda log: self.rolled.append(log.offset_end),
         )
         return self.log

@@ -18,6 +18,7 @@ RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 LOG_START_FILE = "log-start-offset-checkpoint"
 HIGH_WATERMARK_FILE = "replication-offset-checkpoint"
 CLEANER_FILE = "cleaner-offset-checkpoint"
+CHECKPOINT_FILES = (RECOVERY_POINT_FILE, LOG_START_FILE, HIGH_WATERMARK_FILE, CLEANER_FILE)
 
 
 def encode_checkpoint(rows: Iterable[str]) -> bytes:
@@ -26,13 +27,16 @@ def encode_checkpoint(rows: Iterable[str]) -> bytes:
 
 
 def decode_checkpoint(content: bytes, path: str) -> list[str]:
-    """The rows. An empty file, as a crash may leave it, has none."""
+    """The rows. An empty file, as a crash may leave it, has none; one that was torn is an error,
+    also if only the last digits are missing."""
     try:
         lines = content.decode("utf-8").splitlines()
     except UnicodeDecodeError:
         raise CorruptFile(path, "not a text file") from None
-    if len(lines) < 2:
+    if not content:
         return []
+    if not content.endswith(b"\n") or len(lines) < 2:
+        raise CorruptFile(path, "the last line is not complete")
     version, count, *rows = lines
     if version != str(VERSION):
         raise CorruptFile(path, f"version {version!r}, expected {VERSION}")

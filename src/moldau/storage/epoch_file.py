@@ -12,7 +12,7 @@ import logging
 import os
 
 from moldau.storage.checkpoints import encode_epochs, read_epochs
-from moldau.storage.epoch_history import EpochHistory
+from moldau.storage.epoch_history import UNDEFINED_EPOCH, EpochHistory, EpochStart
 from moldau.storage.faults import CorruptFile, StorageFault
 from moldau.storage.files import EPOCHS_FILE, write_whole
 
@@ -20,20 +20,43 @@ log = logging.getLogger("kafka.server.epoch.LeaderEpochFileCache")
 
 
 class EpochFile:
-    __slots__ = ("_is_unflushed", "history", "path")
+    __slots__ = ("_is_unflushed", "_is_unsaved", "history", "path")
 
     def __init__(self, directory: str) -> None:
         self.path = os.path.join(directory, EPOCHS_FILE)
         self._is_unflushed = False
+        self._is_unsaved = False
         try:
             self.history = EpochHistory(read_epochs(self.path))
         except CorruptFile as corrupt:
             log.warning("leader epochs are unreadable and will be rebuilt: %s", corrupt)
             self.history = EpochHistory()
 
+    @property
+    def is_empty(self) -> bool:
+        """With batches in the log: the file is missing or was torn."""
+        return self.history.latest == UNDEFINED_EPOCH
+
+    def replace(self, entries: list[EpochStart]) -> None:
+        """All at once: a file that knows a part would be believed after a crash."""
+        self.history = EpochHistory(entries)
+        if entries:
+            self._write()
+
     def assign(self, epoch: int, offset_start: int) -> None:
         if self.history.assign(epoch, offset_start):
             self._write()
+
+    def recover(self, epoch: int, offset_start: int) -> None:
+        """As `assign`, for a batch found on disk: written with all others by `save`."""
+        if self.history.assign(epoch, offset_start):
+            self._is_unsaved = True
+
+    def save(self) -> None:
+        """What could not be written yet, if that is possible now: a full disk must not keep a log
+        from opening. The next flush insists."""
+        if self._is_unsaved:
+            self._write_if_possible()
 
     def truncate_from_end(self, offset_end: int) -> None:
         if self.history.truncate_from_end(offset_end):
@@ -55,10 +78,13 @@ class EpochFile:
 
     def take_unflushed(self) -> list[str]:
         """What a flush must force to disk: this file if it has changed since the last one."""
+        if self._is_unsaved:
+            self._write()
         unflushed = [self.path] if self._is_unflushed else []
         self._is_unflushed = False
         return unflushed
 
     def _write(self) -> None:
-        self._is_unflushed = True
+        self._is_unflushed = self._is_unsaved = True
         write_whole(self.path, encode_epochs(self.history.entries), durable=False)
+        self._is_unsaved = False

@@ -117,6 +117,15 @@ def sync_directory(path: str) -> None:
         os.close(descriptor)
 
 
+def sync_ancestors(path: str) -> None:
+    """Make the path itself survive a power cut: its name and those of the directories above it."""
+    while (parent := os.path.dirname(path)) != path:
+        # What we may not even read we have not made.
+        with contextlib.suppress(PermissionError):
+            sync_directory(parent)
+        path = parent
+
+
 def sync_file(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -126,5 +135,9 @@ def sync_file(path: str) -> None:
 
 
 def remove_if_there(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    try:
         os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise StorageFault.of("cannot remove", path, error) from error

@@ -9,7 +9,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from moldau.storage.faults import StorageFault
-from moldau.storage.files import sync_directory, sync_file
+from moldau.storage.files import SEGMENT_SUFFIXES, sync_directory, sync_file
+from moldau.storage.segment import Segment
+
+
+def segment_files(segments: list[Segment], offset_end: int) -> list[str]:
+    """The files of those `segments` that begin before `offset_end`; writes what their indexes still
+    hold in memory."""
+    files: list[str] = []
+    for segment in segments:
+        if segment.base_offset < offset_end:
+            segment.save_indexes()
+            files += [segment.path(suffix) for suffix in SEGMENT_SUFFIXES]
+    return files
 
 
 class FlushWork(NamedTuple):

@@ -7,9 +7,11 @@ cuts the log. Segments that may be torn go through `recovery.recover_segment` in
 from __future__ import annotations
 
 import logging
+import os
 
 from moldau.storage import admission
 from moldau.storage.batch_walk import (
+    CHUNK_BYTES,
     BatchPlace,
     first_ending_after,
     read_batch,
@@ -48,6 +50,8 @@ def _check_last_entries(segment: Segment) -> None:
     place = _batch_at(segment, last.position) if last.position >= 0 else None
     if place is None or (segment.offset_index and place.offset_last != last.offset):
         raise CorruptFile(segment.offset_index.path, "the last entry points to no batch")
+    if segment.offset_end > segment.base_offset:
+        _check_rest(segment, last.position)
     if not segment.time_index:
         return
     timestamp, offset = segment.time_index.last()
@@ -56,6 +60,18 @@ def _check_last_entries(segment: Segment) -> None:
     latest = first_ending_after(descriptor, start, segment.size_bytes, offset)
     if latest is None or latest.max_timestamp != timestamp:
         raise CorruptFile(segment.time_index.path, "the last entry points to no such record")
+
+
+def _check_rest(segment: Segment, position: int) -> None:
+    """What was done when the segment was closed may not have reached the disk: the entry for its
+    latest record, and cutting off what had been preallocated."""
+    timestamp = segment.time_index.last().timestamp
+    for place in walk_places(segment.file.fileno(), position, segment.size_bytes):
+        position = place.position_end
+        if place.max_timestamp > timestamp:
+            raise CorruptFile(segment.time_index.path, "the latest record is missing")
+    if position < segment.size_bytes:
+        raise CorruptFile(segment.path(LOG_SUFFIX), f"no batch follows at byte {position}")
 
 
 def rebuild_indexes(segment: Segment) -> None:
@@ -68,7 +84,10 @@ def rebuild_indexes(segment: Segment) -> None:
         size = place.position_end - place.position
         segment.add_batch(size, place.offset_last, place.max_timestamp)
     segment.seal()
-    if segment.size_bytes < size_bytes:
+    rest = os.pread(segment.file.fileno(), CHUNK_BYTES, segment.size_bytes)
+    if rest and not any(rest):
+        segment.trim()
+    elif rest:
         log.error(
             "%s is damaged at byte %d: what follows cannot be read",
             segment.path(LOG_SUFFIX),

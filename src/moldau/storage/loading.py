@@ -17,7 +17,7 @@ from moldau.storage.files import (
     STRAY_DIRECTORY_SUFFIX,
     parse_partition_directory,
 )
-from moldau.storage.log import LoadedLog
+from moldau.storage.loaded_log import LoadedLog
 from moldau.storage.log_directory import LogDirectory
 from moldau.storage.recovery import Recovery, load_log
 from moldau.storage.settings import LogSettings
@@ -107,20 +107,23 @@ class _Loading:
         self._options = options
         self._recovery_points = directory.recovery_points()
         self._log_starts = directory.log_starts()
+        self._cleaned = directory.cleaned_ends()
 
     def load(self, partition: TopicPartition) -> None:
         if self.fault is not None:
             return
         options = self._options
+        settings = options.settings_for(partition.topic)
         known = Recovery(
             partition,
             self._directory.file(str(partition)),
-            options.settings_for(partition.topic),
+            settings,
             self._directory.was_clean,
             self._log_starts.get(partition, 0),
             self._recovery_points.get(partition, 0),
             options.clock,
             options.producer_expiration_ms,
+            "compact" in settings.cleanup_policy or partition in self._cleaned,
         )
         started_ms = options.clock.monotonic_ms()
         try:

@@ -10,7 +10,9 @@ from __future__ import annotations
 import logging
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from moldau.model.clock import Clock
@@ -24,12 +26,12 @@ from moldau.records.batch import (
     Buffer,
 )
 from moldau.storage import admission, retention
-from moldau.storage.epoch_file import EpochFile
 from moldau.storage.faults import StorageFault
-from moldau.storage.files import PARTITION_METADATA_FILE, SEGMENT_SUFFIXES
-from moldau.storage.flushing import FlushWork
+from moldau.storage.files import PARTITION_METADATA_FILE
+from moldau.storage.flushing import FlushWork, segment_files
 from moldau.storage.following import checked_batches
-from moldau.storage.producer_state import CompletedTransaction, Origin, ProducerStates
+from moldau.storage.loaded_log import LoadedLog as LoadedLog
+from moldau.storage.producer_state import CompletedTransaction, Origin
 from moldau.storage.reading import ReadableLog
 from moldau.storage.replay import rebuild_producers
 from moldau.storage.segment import RELATIVE_OFFSET_MAX, Segment, create_segment
@@ -37,6 +39,7 @@ from moldau.storage.segment_file import TornTail
 from moldau.storage.segments import Segments
 from moldau.storage.settings import LogSettings
 from moldau.storage.snapshots import remove_snapshots, snapshot_path, write_snapshot
+from moldau.storage.truncation import cut_after, rename_away, start_over
 from moldau.storage.txn_index import AbortedTransaction
 
 log = logging.getLogger("kafka.log.UnifiedLog")
@@ -54,18 +57,6 @@ class Appended(NamedTuple):
     duplicate: bool
 
 
-class LoadedLog(NamedTuple):
-    """What recovery found on disk, or made there."""
-
-    segments: list[Segment]
-    log_start_offset: Offset
-    recovery_point: Offset
-    producers: ProducerStates
-    epochs: EpochFile
-    snapshot_offset: Offset
-    """Where the newest producer snapshot was taken."""
-
-
 class PartitionLog(ReadableLog):
     def __init__(
         self,
@@ -79,9 +70,11 @@ class PartitionLog(ReadableLog):
         producer_expiration_ms: Millis,
         discard: Callable[[list[str], Millis], None],
         rolled: Callable[[PartitionLog], None],
+        unflushed: Callable[[PartitionLog], None],
     ) -> None:
         """`discard(paths, delay_ms)` removes files later; `rolled(log)` hears of each roll, for the
-        flush that should follow it."""
+        flush that should follow; `unflushed(log)` when the recovery point has gone back: that must
+        be on disk before anything is written there again."""
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.directory = directory
@@ -101,6 +94,7 @@ class PartitionLog(ReadableLog):
         self._producer_expiration_ms = producer_expiration_ms
         self.discard = discard
         self._rolled = rolled
+        self._unflushed = unflushed
         self.offset_end = max(self.segments.active.offset_end, self.log_start_offset)
         self.settings = settings
 
@@ -232,9 +226,14 @@ class PartitionLog(ReadableLog):
             return
         active.seal()
         self.take_snapshot()
-        self.segments.add(
-            create_segment(self.directory, base_offset, self._settings, self._clock.wall_ms())
-        )
+        try:
+            fresh = create_segment(
+                self.directory, base_offset, self._settings, self._clock.wall_ms()
+            )
+        except TornTail as fault:
+            self.fault = fault.to_keep()
+            raise
+        self.segments.add(fresh)
         log.info("%s Rolled new log segment at offset %d.", self._prefix(), base_offset)
         self._rolled(self)
 
@@ -292,25 +291,40 @@ class PartitionLog(ReadableLog):
             self.truncate_fully(offset)
             return
         log.info("%s Truncating to offset %d", self._prefix(), offset)
-        self._delete(self.segments.remove_after(offset), f"truncation to offset {offset}")
-        self.offset_end = self.segments.active.truncate(offset)
-        self.log_start_offset = min(self.log_start_offset, self.offset_end)
-        self._after_truncation()
+        with self._faults_kept():
+            self.offset_end = cut_after(self.segments, self.directory, offset, self._cut_off)
+            self.log_start_offset = min(self.log_start_offset, self.offset_end)
+            self._after_truncation()
 
     def truncate_fully(self, offset_start: Offset) -> None:
         """Drop everything and go on at `offset_start`."""
         log.info("%s Truncate and start at offset %d", self._prefix(), offset_start)
-        self._delete(self.segments.as_list(), f"truncation to start at offset {offset_start}")
-        now_ms = self._clock.wall_ms()
-        fresh = create_segment(self.directory, offset_start, self._settings, now_ms)
-        self.segments = Segments([fresh])
-        self.log_start_offset = self.offset_end = offset_start
-        self._epochs.clear()
-        self._after_truncation()
+        fresh = partial(
+            create_segment, self.directory, offset_start, self._settings, self._clock.wall_ms()
+        )
+        with self._faults_kept():
+            self.segments = start_over(self.segments, self.directory, fresh, self._cut_off)
+            self.log_start_offset = self.offset_end = offset_start
+            self._epochs.clear()
+            self._after_truncation()
+
+    def _cut_off(self, segments: list[Segment]) -> None:
+        self._delete(segments, "truncation")
+
+    @contextmanager
+    def _faults_kept(self) -> Iterator[None]:
+        """What changes many files, half done, leaves a log that only a restart can mend."""
+        try:
+            yield
+        except StorageFault as fault:
+            self.fault = fault.to_keep()
+            raise
 
     def _after_truncation(self) -> None:
         self.truncations += 1
-        self.recovery_point = min(self.recovery_point, self.offset_end)
+        if self.offset_end < self.recovery_point:
+            self.recovery_point = self.offset_end
+            self._unflushed(self)
         self.cleaned_end = min(self.cleaned_end, self.offset_end)
         self._epochs.truncate_from_end(self.offset_end)
         self.segments.active.set_roll_timestamp(self._settings.segment_ms)
@@ -325,16 +339,7 @@ class PartitionLog(ReadableLog):
         )
 
     def _delete(self, segments: list[Segment], reason: str) -> None:
-        paths: list[str] = []
-        for segment in segments:
-            log.info(
-                "%s Deleting segment baseOffset=%d size=%d due to %s",
-                self._prefix(),
-                segment.base_offset,
-                segment.size_bytes,
-                reason,
-            )
-            paths += segment.mark_deleted()
+        paths = rename_away(segments, self._prefix(), reason)
         self.discard(paths, self._settings.file_delete_delay_ms)
 
     def _prefix(self) -> str:
@@ -348,16 +353,13 @@ class PartitionLog(ReadableLog):
         the segment being written); None if nothing."""
         active = self.segments.active
         offset_end = active.base_offset if closed_only else self.offset_end
-        if offset_end <= self.recovery_point:
+        start = self.recovery_point
+        if closed_only:
+            # Closing a segment changed its files even if all its batches had been flushed.
+            start = min(start, offset_end - 1)
+        elif offset_end <= start:
             return None
-        unflushed = [
-            segment
-            for segment in self.segments.from_offset(self.recovery_point)
-            if segment.base_offset < offset_end
-        ]
-        for segment in unflushed:
-            segment.save_indexes()
-        files = [segment.path(suffix) for segment in unflushed for suffix in SEGMENT_SUFFIXES]
+        files = segment_files(self.segments.from_offset(start), offset_end)
         files.append(snapshot_path(self.directory, self._snapshot_offset))
         files.append(os.path.join(self.directory, PARTITION_METADATA_FILE))
         files += self._epochs.take_unflushed()

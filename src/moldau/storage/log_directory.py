@@ -6,9 +6,11 @@ import fcntl
 import logging
 import os
 from collections.abc import Callable, Mapping
+from threading import Lock
 
 from moldau.model.names import TopicPartition
 from moldau.storage.checkpoints import (
+    CHECKPOINT_FILES,
     CLEANER_FILE,
     HIGH_WATERMARK_FILE,
     LOG_START_FILE,
@@ -17,8 +19,15 @@ from moldau.storage.checkpoints import (
     write_offsets,
 )
 from moldau.storage.faults import CorruptFile, StorageFault
-from moldau.storage.files import remove_if_there, sync_directory, write_whole
+from moldau.storage.files import (
+    TEMPORARY_SUFFIX,
+    remove_if_there,
+    sync_ancestors,
+    sync_directory,
+    write_whole,
+)
 from moldau.storage.meta_properties import (
+    FILE_NAME,
     MetaProperties,
     random_id,
     read_meta_properties,
@@ -52,7 +61,10 @@ class LogDirectory:
         self.fault: StorageFault | None = None
         """Why the directory is offline; None while it works."""
         self._lock: int | None = None
-        self._written: dict[str, Mapping[TopicPartition, int]] = {}
+        # What each checkpoint file says, and which of our writings said so.
+        self._written: dict[str, tuple[Mapping[TopicPartition, int], int]] = {}
+        self._generation = 0
+        self._writing = Lock()
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path})"
@@ -72,6 +84,12 @@ class LogDirectory:
                 "cannot use log directory", self.path, reason="not readable and writable"
             )
         self._acquire_lock()
+        self._remove_half_written()
+
+    def _remove_half_written(self) -> None:
+        """A crash may have left the new version of a checkpoint, not yet in its place."""
+        for name in (*CHECKPOINT_FILES, FILE_NAME, CLEAN_SHUTDOWN_FILE):
+            remove_if_there(self.file(name + TEMPORARY_SUFFIX))
 
     def _acquire_lock(self) -> None:
         path = self.file(LOCK_FILE)
@@ -110,6 +128,11 @@ class LogDirectory:
         found = self.read_meta()
         self.id = found.directory_id or random_id()
         wanted = MetaProperties(node_id, cluster_id or found.cluster_id, self.id)
+        if found == MetaProperties():
+            try:
+                sync_ancestors(self.path)
+            except OSError as error:
+                raise StorageFault.of("cannot flush", self.path, error) from error
         if found != wanted:
             write_meta_properties(self.path, wanted)
 
@@ -120,7 +143,10 @@ class LogDirectory:
         self.was_clean = os.path.exists(path)
         if self.was_clean:
             remove_if_there(path)
-            sync_directory(self.path)
+            try:
+                sync_directory(self.path)
+            except OSError as error:
+                raise StorageFault.of("cannot flush", self.path, error) from error
         return self.was_clean
 
     def leave_clean_mark(self) -> None:
@@ -140,26 +166,40 @@ class LogDirectory:
 
     def _read(self, name: str, consequence: str) -> dict[TopicPartition, int]:
         try:
-            return read_offsets(self.file(name))
+            offsets = read_offsets(self.file(name))
         except CorruptFile as corrupt:
             log.warning("checkpoint file is damaged, %s: %s", consequence, corrupt)
             return {}
+        self._written[name] = offsets, 0
+        return offsets
+
+    def recovery_point_on_disk(self, partition: TopicPartition) -> int:
+        written, _ = self._written.get(RECOVERY_POINT_FILE, ({}, 0))
+        return written.get(partition, 0)
 
     def write_checkpoints(self, checkpoints: Checkpoints) -> None:
         """Blocks; leaves out files that say so already."""
-        for name, offsets in checkpoints.items():
-            if self._written.get(name) != offsets:
-                write_offsets(self.file(name), offsets)
-                self._written[name] = offsets
+        fault = self.checkpointing(checkpoints)()
+        if fault is not None:
+            raise fault
 
     def checkpointing(self, checkpoints: Checkpoints) -> Callable[[], StorageFault | None]:
-        """The same as work for a thread."""
+        """The same as work for a thread. One that comes late does not overwrite a newer one."""
+        self._generation += 1
+        generation = self._generation
 
         def work() -> StorageFault | None:
-            try:
-                self.write_checkpoints(checkpoints)
-            except StorageFault as fault:
-                return fault
+            with self._writing:
+                for name, offsets in checkpoints.items():
+                    written, generation_written = self._written.get(name, (None, 0))
+                    if generation < generation_written:
+                        continue
+                    try:
+                        if written != offsets:
+                            write_offsets(self.file(name), offsets)
+                    except StorageFault as fault:
+                        return fault
+                    self._written[name] = offsets, generation
             return None
 
         return work

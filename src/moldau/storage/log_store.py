@@ -17,8 +17,9 @@ from moldau.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECO
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import deleted_directory_name
 from moldau.storage.flushing import FlushWork
+from moldau.storage.loaded_log import LoadedLog
 from moldau.storage.loading import LoadOptions, list_directory, load_directory
-from moldau.storage.log import LoadedLog, PartitionLog
+from moldau.storage.log import PartitionLog
 from moldau.storage.log_directory import Checkpoints, DirectoryInUse, LogDirectory
 from moldau.storage.new_logs import MadeLog, NewLog, NewLogs
 from moldau.storage.partition_metadata import read_topic_id, write_topic_id
@@ -152,6 +153,8 @@ class LogStore:
             self._add(partition, topic_id, loaded.path, loaded.settings, loaded.log)
             if partition in high_watermarks:
                 self.high_watermarks[partition] = high_watermarks[partition]
+        for partition_log in self.logs_in(directory).values():
+            self._checkpoint_lower_point(partition_log)
         self._trash.discard(contents.deleted, 0)
 
     def close(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
@@ -212,6 +215,8 @@ class LogStore:
             made = MadeLog(path, NO_TOPIC_ID, loaded)
         path = made.path
         created = self._add(topic_partition, made.topic_id, path, settings, made.loaded)
+        # There may have been a log of this name: its recovery point is not ours.
+        self._checkpoint_lower_point(created)
         self._check_topic_id(created, topic_id)
         log.info("Created log for partition %s in %s", topic_partition, path)
         return created
@@ -251,6 +256,7 @@ class LogStore:
             producer_expiration_ms=self._producer_expiration_ms,
             discard=self._trash.discard,
             rolled=self._flush_closed,
+            unflushed=self._checkpoint_lower_point,
         )
         self.logs[topic_partition] = added
         self._placed[os.path.dirname(path)][topic_partition] = added
@@ -335,6 +341,15 @@ class LogStore:
                 for p, each in logs.items()
             },
         }
+
+    def _checkpoint_lower_point(self, partition_log: PartitionLog) -> None:
+        """The recovery point on disk must never be above what was flushed: after a power cut
+        everything before it is taken for good."""
+        partition, parent = partition_log.topic_partition, os.path.dirname(partition_log.directory)
+        directory = next(each for each in self.directories if each.path == parent)
+        if directory.recovery_point_on_disk(partition) > partition_log.recovery_point:
+            points = {p: each.recovery_point for p, each in self.logs_in(directory).items()}
+            directory.write_checkpoints({RECOVERY_POINT_FILE: points})
 
     def _flush_closed(self, partition_log: PartitionLog) -> None:
         """After a roll: the segments that are complete now."""

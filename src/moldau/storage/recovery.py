@@ -19,12 +19,14 @@ from moldau.model.names import Millis, Offset, TopicPartition
 from moldau.records.batch import HEADER_BYTES, read_header, read_overhead
 from moldau.records.kernel import BatchRow, intact_end, scan_batches
 from moldau.storage import admission
+from moldau.storage.batch_walk import walk_headers
 from moldau.storage.epoch_file import EpochFile
+from moldau.storage.epoch_history import UNDEFINED_EPOCH, EpochStart
 from moldau.storage.faults import CorruptFile, StorageFault
-from moldau.storage.files import LOG_SUFFIX
+from moldau.storage.files import LOG_SUFFIX, sync_file
 from moldau.storage.index_check import check_indexes, rebuild_indexes, rebuild_txn_index
 from moldau.storage.leftovers import remove_stray_snapshots, tidy
-from moldau.storage.log import LoadedLog
+from moldau.storage.loaded_log import LoadedLog
 from moldau.storage.producer_state import ProducerStates
 from moldau.storage.replay import rebuild_producers
 from moldau.storage.segment import Segment, create_segment
@@ -51,6 +53,9 @@ class Recovery(NamedTuple):
     recovery_point: Offset
     clock: Clock
     producer_expiration_ms: Millis
+    may_have_gaps: bool = False
+    """Compaction may have taken the last batches of a segment; otherwise every one ends where the
+    next begins."""
 
 
 def load_log(known: Recovery) -> LoadedLog:
@@ -66,21 +71,16 @@ def load_log(known: Recovery) -> LoadedLog:
         start = max(known.log_start_offset, segments[0].base_offset)
         known = known._replace(log_start_offset=start)
     first = _first_unflushed(known, segments)
+    unflushed_base = segments[first].base_offset if first < len(segments) else 0
     _mend_indexes(known, segments[:first])
+    if epochs.is_empty:
+        _rebuild_epochs(epochs, segments[:first])
     if first < len(segments):
         producers, snapshot_offset = _recover_unflushed(known, segments, first, epochs)
     elif segments:
         _restore(known, segments[-1])
     if segments and segments[-1].offset_end < known.log_start_offset:
-        log.warning(
-            "%s Deleting all segments because the log end offset %d is smaller than the log start "
-            "offset %d.",
-            _prefix(known),
-            segments[-1].offset_end,
-            known.log_start_offset,
-        )
-        for segment in segments:
-            segment.remove()
+        _remove_all(known, segments)
         segments, producers = [], None
     if not segments:
         segments = [create_segment(directory, known.log_start_offset, settings, now_ms)]
@@ -88,6 +88,7 @@ def load_log(known: Recovery) -> LoadedLog:
     offset_end = max(segments[-1].offset_end, log_start_offset)
     epochs.truncate_from_end(offset_end)
     epochs.truncate_from_start(segments[0].base_offset)
+    epochs.save()
     bases = [segment.base_offset for segment in segments]
     remove_stray_snapshots(directory, snapshot_offsets(os.listdir(directory)), bases)
     if producers is None:
@@ -96,8 +97,25 @@ def load_log(known: Recovery) -> LoadedLog:
     for segment in segments:
         # Ten thousand idle logs need no ten thousand open files.
         segment.cool()
-    recovery_point = offset_end if known.clean else min(known.recovery_point, offset_end)
+    recovery_point = offset_end
+    if not known.clean:
+        # What was rebuilt is not yet on disk: should the power fail, it must be rebuilt again.
+        recovery_point = min(known.recovery_point, offset_end, unflushed_base)
+        # What a truncation cut off just before the crash must not come back under new batches.
+        sync_file(segments[-1].path(LOG_SUFFIX))
     return LoadedLog(segments, log_start_offset, recovery_point, producers, epochs, snapshot_offset)
+
+
+def _remove_all(known: Recovery, segments: list[Segment]) -> None:
+    log.warning(
+        "%s Deleting all segments because the log end offset %d is smaller than the log start "
+        "offset %d.",
+        _prefix(known),
+        segments[-1].offset_end,
+        known.log_start_offset,
+    )
+    for segment in segments:
+        segment.remove()
 
 
 def _first_unflushed(known: Recovery, segments: list[Segment]) -> int:
@@ -118,6 +136,8 @@ def _recover_unflushed(
     state at the end comes out of the same pass."""
     unflushed = segments[first:]
     producers, snapshot_offset = _producers_before(known, segments, first, unflushed[0].base_offset)
+    # Those of unflushed batches may be from before a truncation; the batches say it anew.
+    epochs.truncate_from_end(unflushed[0].base_offset)
     for done, segment in enumerate(unflushed):
         log.info(
             "%s Recovering unflushed segment %d. %d/%d recovered for %s.",
@@ -143,12 +163,16 @@ def _recover_unflushed(
                 segment.base_offset,
                 segment.offset_end,
             )
+        if done + 1 == len(unflushed):
+            break
+        following = unflushed[done + 1].base_offset
+        has_all = segment.offset_end == following
+        if not (has_all or (known.may_have_gaps and not truncated_bytes)):
             for dropped in unflushed[done + 1 :]:
                 dropped.remove()
             del segments[first + done + 1 :]
             break
-        if segment is not segments[-1]:
-            segment.close_at(unflushed[done + 1].base_offset)
+        segment.close_at(following)
     return producers, snapshot_offset
 
 
@@ -167,7 +191,7 @@ def recover_segment(
             if not segment.can_follow(base_offset, offset_last):
                 break
             if epoch > epochs.history.latest:
-                epochs.assign(epoch, base_offset)
+                epochs.recover(epoch, base_offset)
             if producer_id >= 0:
                 batch = memoryview(chunk)[at : at + size]
                 done = admission.record(producers, batch, read_header(batch), base_offset)
@@ -231,8 +255,22 @@ def _mend_indexes(known: Recovery, segments: list[Segment]) -> None:
             rebuild_txn_index(segment, producers)
         else:
             rebuild_indexes(segment)
+        for path in (damaged, segment.offset_index.path, segment.time_index.path):
+            # Nothing will flush a segment that counts as flushed.
+            if os.path.exists(path):
+                sync_file(path)
         if not (is_last and known.clean):
             segment.close_at(offset_end)
+
+
+def _rebuild_epochs(epochs: EpochFile, segments: list[Segment]) -> None:
+    """From the headers of batches that are not doubted."""
+    entries: list[EpochStart] = []
+    for segment in segments:
+        for _, header in walk_headers(segment.file.fileno(), 0, segment.size_bytes):
+            if header.leader_epoch > (entries[-1].epoch if entries else UNDEFINED_EPOCH):
+                entries.append(EpochStart(header.leader_epoch, header.base_offset))
+    epochs.replace(entries)
 
 
 def _restore(known: Recovery, segment: Segment) -> None:

@@ -27,7 +27,7 @@ from moldau.storage.files import (
     remove_if_there,
 )
 from moldau.storage.index import OffsetIndex, TimeIndex
-from moldau.storage.segment_file import SegmentFile
+from moldau.storage.segment_file import SegmentFile, TornTail
 from moldau.storage.settings import LogSettings
 from moldau.storage.txn_index import TxnIndex
 
@@ -139,7 +139,6 @@ class Segment:
         self.time_index.unmap()
 
     def forget_batches(self) -> None:
-        """Start counting from an empty file: before a rebuild."""
         self.size_bytes = 0
         self.offset_end = self.base_offset
         self.first_timestamp: int | None = None
@@ -383,7 +382,18 @@ class Segment:
 
 
 def create_segment(directory: str, base_offset: int, settings: LogSettings, now_ms: int) -> Segment:
-    return Segment(directory, base_offset, settings, now_ms, create=True)
+    """All of its files or none: one left behind would soon lie in the middle of other batches."""
+    try:
+        return Segment(directory, base_offset, settings, now_ms, create=True)
+    except StorageFault:
+        for suffix in SEGMENT_SUFFIXES:
+            path = os.path.join(directory, offset_file_name(base_offset, suffix))
+            try:
+                if os.path.isfile(path):
+                    remove_if_there(path)
+            except StorageFault as fault:
+                raise TornTail(fault.doing, path, fault.errno) from fault
+        raise
 
 
 def _random_below(limit: int) -> int:

@@ -12,48 +12,20 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from moldau.model.errors import ApiError, Error
 from moldau.records.batch import BatchHeader
+from tests.support.log_truth import SEQUENCE_MASK, Truth
 from tests.support.logs import LogBench, SmallSettings, batch, headers_of, read_all
 
 NOW_MS = 1_700_000_000_000
-SEQUENCE_MASK = 2**31 - 1
 BLOCK = 50
 BLOCKS_SHORT = range(6)
 BLOCKS_LONG = range(6, 206)
 STEPS = 40
-
-
-@dataclass
-class Truth:
-    """What follows from a list of batches, worked out from the start each time."""
-
-    epochs: list[tuple[int, int]] = field(default_factory=list)
-    sequences: dict[int, int] = field(default_factory=dict)
-    """Producer id to the sequence that is due."""
-    open: dict[int, int] = field(default_factory=dict)
-    aborted: list[tuple[int, int, int]] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, batches: list[BatchHeader], aborts: set[int]) -> Truth:
-        truth = cls()
-        for each in batches:
-            if not truth.epochs or each.leader_epoch > truth.epochs[-1][0]:
-                truth.epochs.append((each.leader_epoch, each.base_offset))
-            if each.is_control:
-                first = truth.open.pop(each.producer_id, None)
-                if first is not None and each.base_offset in aborts:
-                    truth.aborted.append((each.producer_id, first, each.base_offset))
-            elif each.has_producer:
-                truth.sequences[each.producer_id] = (each.last_sequence + 1) & SEQUENCE_MASK
-                if each.is_transactional:
-                    truth.open.setdefault(each.producer_id, each.base_offset)
-        return truth
 
 
 class History:

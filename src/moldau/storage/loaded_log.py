@@ -1,0 +1,20 @@
+"""What recovery hands over to a log: the files as they were found, or made."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from moldau.model.names import Offset
+from moldau.storage.epoch_file import EpochFile
+from moldau.storage.producer_state import ProducerStates
+from moldau.storage.segment import Segment
+
+
+class LoadedLog(NamedTuple):
+    segments: list[Segment]
+    log_start_offset: Offset
+    recovery_point: Offset
+    producers: ProducerStates
+    epochs: EpochFile
+    snapshot_offset: Offset
+    """Where the newest producer snapshot was taken."""
