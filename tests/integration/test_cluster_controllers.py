@@ -14,6 +14,7 @@ from moldau.controller.topics import NewTopic
 from moldau.metadata import paths
 from moldau.metadata.shared_tree import SharedTree
 from moldau.metadata.store import Create, Delete
+from moldau.model.cluster import BrokerNode, Endpoint
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from tests.support.controllers import Contender, eventually
@@ -193,6 +194,38 @@ def test_what_tools_write_into_the_tree_is_noticed() -> None:
         await eventually(lambda: state.cluster.topics["old"].partitions[0].adding == (2,))
         write([Create(paths.delete_topic_path("old"), b"")], None)
         await eventually(lambda: cluster.tree.tree.find(paths.topic_path("old")) is None)
+
+    play(story)
+
+
+def test_partitions_that_an_old_tool_adds_to_a_topic_get_their_leaders() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 2)
+        session = cluster.tree.session()
+        node = await session.get(paths.topic_path("t"))
+        topic = paths.decode_topic(node.data)
+        grown = topic._replace(replicas=(*topic.replicas, (2, 0)))
+        await session.set_if_version(paths.topic_path("t"), paths.encode_topic(grown), node.version)
+        await eventually(
+            lambda: all(len(b.view.image.topics["t"].partitions) == 3 for b in cluster.alive),
+            "all know the third partition",
+        )
+        assert cluster.state("t", 2).leader == 2
+        assert cluster.brokers[2].roles["t", 2] == (2, 0)
+        assert ("t", 2) not in cluster.brokers[1].roles
+
+    play(story)
+
+
+def test_a_broker_that_can_be_reached_elsewhere_is_made_known() -> None:
+    async def story(cluster: Cluster) -> None:
+        moved = Endpoint("PLAINTEXT", "there", 19092)
+        data = paths.encode_broker(BrokerNode(1, (moved,)), 0)
+        await cluster.tree.session().set_if_version(paths.broker_path(1), data)
+        await eventually(
+            lambda: all(b.view.image.brokers[1].endpoints == (moved,) for b in cluster.alive),
+            "all know the address",
+        )
 
     play(story)
 

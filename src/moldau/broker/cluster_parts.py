@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from moldau.broker.background import Background
 from moldau.broker.member import ImageListener, Member
+from moldau.broker.patience import patiently
 from moldau.broker.surroundings import Surroundings
 from moldau.config.broker import BrokerConfig
 from moldau.controller import candidacy
@@ -55,8 +56,16 @@ class ClusterParts:
         def draw() -> bytes:
             return draw_topic_id(around.random_bytes)
 
-        await candidacy.lay_out(store)
-        cluster_id = await candidacy.cluster_id_of(store, lambda: uuid_text(draw()))
+        async def cluster_id_there() -> str:
+            await candidacy.lay_out(store)
+            return await candidacy.cluster_id_of(store, lambda: uuid_text(draw()))
+
+        cluster_id = await patiently(
+            cluster_id_there,
+            clock=around.clock,
+            timers=timers,
+            timeout_ms=config().zookeeper_session_timeout_ms,
+        )
         member = Member(
             store,
             config().node_id,

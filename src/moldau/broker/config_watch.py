@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from moldau.controller.facts import ConfigKind
@@ -16,21 +16,29 @@ from moldau.controller.loading import load_configs
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
 from moldau.metadata.store import MetadataStore, NoNode, StoreError, Watch
+from moldau.model.clock import Clock
+from moldau.model.names import Millis
 
 log = logging.getLogger("kafka.server.ZkConfigManager")
 
 NOTES_KEPT = 1_000
+NOTES_KEPT_MS = 15 * 60 * 1000
 RETRY_MS = 200
 
 Changed = Callable[[ConfigKind, str, dict[str, str]], None]
 
 
 class ConfigWatch:
-    def __init__(self, store: MetadataStore, timers: Timers, changed: Changed) -> None:
+    def __init__(
+        self, store: MetadataStore, clock: Clock, timers: Timers, changed: Changed
+    ) -> None:
         self._store = store
+        self._clock = clock
         self._timers = timers
         self._changed = changed
         self._last_seen = ""
+        self._seen_at: dict[str, Millis] = {}
+        """When this broker first saw each note that is still there."""
         self._news = asyncio.Event()
         self._watch: Watch | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -84,11 +92,23 @@ class ConfigWatch:
             if name > self._last_seen:
                 await self._read_note(name)
                 self._last_seen = name
-        for name in names[:-NOTES_KEPT]:
+        for name in self._old(names):
             try:
                 await self._store.delete(f"{paths.CONFIG_CHANGES}/{name}")
             except NoNode:
                 continue
+
+    def _old(self, names: Sequence[str]) -> list[str]:
+        """Everybody has seen them long ago. As with Kafka's brokers, news are the occasion to clear
+        away."""
+        now_ms = self._clock.monotonic_ms()
+        self._seen_at = {name: self._seen_at.get(name, now_ms) for name in names}
+        first_kept = max(0, len(names) - NOTES_KEPT)
+        return [
+            name
+            for number, name in enumerate(names)
+            if number < first_kept or now_ms - self._seen_at[name] > NOTES_KEPT_MS
+        ]
 
     async def _read_note(self, name: str) -> None:
         note = await self._store.exists(f"{paths.CONFIG_CHANGES}/{name}")

@@ -92,7 +92,7 @@ class Member:
         self._waiting: dict[asyncio.Future[bool], Callable[[ClusterImage], bool]] = {}
         """Who waits for the image to become so."""
         self._registering: asyncio.Task[None] | None = None
-        self._configs = ConfigWatch(store, timers, self._config_changed)
+        self._configs = ConfigWatch(store, clock, timers, self._config_changed)
         self._is_closed = False
         self.office = self._new_office(store, cluster_id)
         self.controller = self._new_controller(store)

@@ -60,7 +60,8 @@ class Announcements:
             if isinstance(fact, LivenessChanged):
                 self._liveness = fact.liveness
                 self._introduced.update(fact.joined, fact.bounced)
-                self._tells_all = bool(fact.joined or fact.gone or fact.bounced)
+                # Also when one of them can be reached at another address now.
+                self._tells_all = fact.liveness.brokers != self._state.liveness.brokers
             elif isinstance(fact, TookOver):
                 self._introduced.update(self._liveness.brokers)
                 self._tells_all = True

@@ -29,6 +29,12 @@ class ChangeBrokers(NamedTuple):
     brokers: Mapping[BrokerId, LiveBroker]
 
 
+class TellAgain(NamedTuple):
+    """The broker has missed what it was told: everything, as to one that has just joined."""
+
+    broker: BrokerId
+
+
 class IsrChange(NamedTuple):
     place: TopicPartition
     leader_epoch: int

@@ -85,6 +85,10 @@ class ClusterMachine(ControllerMachine):
                 return self._settle(token, liveness, fact, only=set(places))
             case commands.AskForReplicas():
                 return Decision.reply(token, None)
+            case commands.TellAgain(broker) if broker in self.state.liveness.brokers:
+                return _told(token, Volatile(LivenessChanged(self.state.liveness, (broker,))))
+            case commands.TellAgain():
+                return Decision.reply(token, None)
             case commands.ContinueMoves(places):
                 return self._continue_moves(places, token)
             case commands.RebalanceLeaders(threshold):

@@ -2,12 +2,14 @@
 
 A request is given up when its broker is gone or has registered anew, which makes other requests
 necessary, or when the term of the controller ends. To its own broker it goes without a connection.
+For a broker that is registered but takes nothing, requests do not pile up without end: they are
+thrown away, and it is told everything anew once it listens.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any
 
 from moldau.controller.state_requests import VERSIONS, ControlRequest
@@ -22,6 +24,8 @@ log = logging.getLogger("kafka.controller.RequestSendThread")
 log.addFilter(LogLimit())
 
 LANE = "control"
+WAITING_MAX = 1_000
+"""Requests for one broker. Each may name thousands of partitions."""
 RETRY_MS = 100
 
 Here = Callable[[Any], Awaitable[Any]]
@@ -37,28 +41,52 @@ class Deliveries:
         *,
         epoch_of: Callable[[BrokerId], int | None],
         answered: Callable[[BrokerId, Any, Any], None],
+        tell_again: Callable[[BrokerId], None],
         timeout_ms: Callable[[], Millis],
         timers: Timers,
     ) -> None:
-        """`epoch_of` gives the epoch of a broker that lives."""
+        """`epoch_of` gives the epoch of a broker that lives; `tell_again` is called for one that
+        has missed requests and listens again."""
         self._node_id = node_id
         self._peers = peers
         self._here = here
         self._epoch_of = epoch_of
         self._answered = answered
+        self._tell_again = tell_again
         self._timeout_ms = timeout_ms
         self._timers = timers
         self._outbox = Outbox(self._deliver)
+        self._behind: set[Hashable] = set()
+        """Those for whom requests were thrown away."""
 
     def send(self, send: Send) -> None:
+        broker = send.destination
+        if broker in self._behind:
+            return
+        if self._outbox.waiting(broker) >= WAITING_MAX:
+            log.warning(
+                "[RequestSendThread controllerId=%d] Broker %s takes no requests; %d of them are "
+                "thrown away, it is told everything anew when it listens.",
+                self._node_id,
+                broker,
+                WAITING_MAX,
+            )
+            self._behind.add(broker)
+            self._outbox.drop(broker)
+            return
         self._outbox.send(send)
 
     async def stop(self) -> None:
         await self._outbox.stop()
 
     async def _deliver(self, broker: BrokerId, requests: Sequence[ControlRequest]) -> None:
-        for request in requests:
-            await self._deliver_one(broker, request)
+        for number, request in enumerate(requests):
+            # Of a broker that is behind only the first matters: whether it listens.
+            if number == 0 or broker not in self._behind:
+                await self._deliver_one(broker, request)
+        if broker in self._behind:
+            self._behind.discard(broker)
+            self._tell_again(broker)
 
     async def _deliver_one(self, broker: BrokerId, request: ControlRequest) -> None:
         while self._epoch_of(broker) == request.broker_epoch:

@@ -280,6 +280,7 @@ class Office:
             self._here,
             epoch_of=lambda broker: state.liveness.epoch_of(broker),
             answered=self._answered,
+            tell_again=self._tell_again,
             timeout_ms=lambda: self._config().controller_socket_timeout_ms,
             timers=self._timers,
         )
@@ -333,6 +334,11 @@ class Office:
         command = command_of(broker, request, response)
         if command is not None:
             held.engine.submit(command).add_done_callback(_look)
+
+    def _tell_again(self, broker: BrokerId) -> None:
+        held = self.incumbency
+        if held is not None:
+            held.engine.submit(commands.TellAgain(broker)).add_done_callback(_look)
 
     def _rebalance(self, held: Incumbency) -> None:
         if held is not self.incumbency:

@@ -18,6 +18,7 @@ from moldau.controller.loading import load_brokers, load_configs
 from moldau.controller.reassignment import Move
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
+from moldau.metadata.node_watches import NodeWatches
 from moldau.metadata.store import Delete, MetadataStore, NodeExists, NoNode, StoreError, Watch
 from moldau.model.errors import ApiError
 from moldau.model.names import NO_TOPIC_ID, TopicId, TopicPartition
@@ -25,6 +26,8 @@ from moldau.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 log = logging.getLogger("kafka.controller.KafkaController")
 
 RETRY_MS = 200
+TOPIC_NODES = "the nodes of topics"
+"""In the place of a path: they are many, and only those that changed are read."""
 
 
 class Term(Protocol):
@@ -59,15 +62,21 @@ class TreeEvents:
             paths.PREFERRED_REPLICA_ELECTION: self._read_elections,
             paths.ISR_CHANGES: self._read_isr_changes,
             paths.LOG_DIR_EVENTS: self._read_log_dir_events,
+            TOPIC_NODES: self._read_topic_nodes,
         }
         self._unread: dict[str, None] = {}
+        self._brokers = NodeWatches(store, lambda _: self.look(paths.BROKER_IDS))
+        self._topics = NodeWatches(store, self._topic_changed)
+        self._changed_topics: dict[str, None] = {}
+        """Paths of topics' nodes that are to be read."""
         self._news = asyncio.Event()
         self._watches: list[Watch] = []
         self._reading: asyncio.Task[None] | None = None
 
     def watch(self) -> None:
         """Before the tree is loaded, so that nothing falls between."""
-        self._watches = [self._store.watch(path, self.look) for path in self._readers]
+        watched = self._readers.keys() - {TOPIC_NODES}
+        self._watches = [self._store.watch(path, self.look) for path in watched]
 
     def start(self) -> None:
         for path in self._readers:
@@ -82,6 +91,8 @@ class TreeEvents:
         for watch in self._watches:
             watch.cancel()
         self._watches = []
+        self._brokers.keep(())
+        self._topics.keep(())
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait((self._reading,))
@@ -109,6 +120,8 @@ class TreeEvents:
                 return  # the term is over
 
     async def _read_brokers(self) -> None:
+        ids = await self._store.children(paths.BROKER_IDS)
+        self._brokers.keep(paths.broker_path(int(broker)) for broker in ids)
         nodes, epochs = await load_brokers(self._store)
         live = {b: LiveBroker(node, epochs[b]) for b, node in nodes.items()}
         await self._term.submit(commands.ChangeBrokers(live))
@@ -117,6 +130,9 @@ class TreeEvents:
         # What was known before the read is not news, though it may have gone while we read.
         known = set(self._term.state.cluster.topics)
         names = await self._store.children(paths.TOPICS)
+        # Whatever was written between the load and this watch is read once more.
+        for path in self._topics.keep(map(paths.topic_path, names)):
+            self._topic_changed(path)
         new = [name for name in names if name not in known]
         gone = tuple(sorted(known - set(names)))
         if gone:
@@ -138,6 +154,25 @@ class TreeEvents:
             )
         if found:
             await self._term.submit(commands.AddFoundTopics(tuple(found)))
+
+    def _topic_changed(self, path: str) -> None:
+        self._changed_topics[path] = None
+        self.look(TOPIC_NODES)
+
+    async def _read_topic_nodes(self) -> None:
+        """Old tools add partitions by writing them into the topic's node."""
+        changed = list(self._changed_topics)
+        nodes = await self._store.get_many(changed)
+        topics = self._term.state.cluster.topics
+        for path, node in zip(changed, nodes, strict=True):
+            del self._changed_topics[path]
+            name = path.removeprefix(f"{paths.TOPICS}/")
+            if node is None or not node.data or name not in topics:
+                continue
+            replicas = paths.decode_topic(node.data).replicas
+            if len(replicas) > len(topics[name].partitions):
+                await lay_out_topic(self._store, name, len(replicas))
+                await self._term.submit(commands.GrowFoundTopic(name, replicas))
 
     async def _read_deletions(self) -> None:
         # A node of ours that goes while we read is no news either.

@@ -41,6 +41,15 @@ class Outbox:
         self._queues[send.destination] = deque((send.message,))
         self._start(send.destination)
 
+    def waiting(self, destination: Hashable) -> int:
+        """Messages that are not on their way yet."""
+        return len(self._queues.get(destination, ()))
+
+    def drop(self, destination: Hashable) -> None:
+        """Give up what waits for this destination."""
+        if destination in self._queues:
+            self._queues[destination].clear()
+
     async def stop(self) -> None:
         """What is under way or waits is given up: whoever loads the senders' state sends anew."""
         deliveries = list(self._deliveries)

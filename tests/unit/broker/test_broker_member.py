@@ -232,7 +232,9 @@ def test_topics_that_clients_want_are_asked_of_the_controller() -> None:
         )
         peers = Peers(made, refused, PeerUnreachable("gone"))
         world = await World(tree, peers, request_timeout_ms="20").start()
-        world.member.image = ClusterImage("cluster", 7)
+        world.member.image = ClusterImage(
+            "cluster", 7, brokers={b: BrokerNode(b, ()) for b in (1, 7)}
+        )
         await world.member.controller.create_missing([NewTopic("t", 2, 3)])
         broker, request = peers.asked[0]
         assert broker == 7
@@ -258,7 +260,9 @@ def test_a_broker_hands_over_and_tries_again_as_often_as_it_may() -> None:
         )
         settings = {"controlled_shutdown_retry_backoff_ms": "1"}
         world = await World(tree, peers, **settings).start()
-        world.member.image = ClusterImage("cluster", 7)
+        world.member.image = ClusterImage(
+            "cluster", 7, brokers={b: BrokerNode(b, ()) for b in (1, 7)}
+        )
         world.member.broker_epoch = 55
         await hand_over(world.member, 1, world.config, world.timers)
         assert len(peers.asked) == 4
