@@ -7,7 +7,7 @@ DEV := $(VENV)/.dev
 KERNELS := $(wildcard src/moldau/*/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-long compat bench check docs clean
+.PHONY: help run demo test test-long sim compat bench check docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ test: $(DEV) ## the whole test-suite except what needs Node, Go or Maven
 
 test-long: $(DEV) ## randomized tests in their long mode
 	$(BIN)/python -m pytest -m long
+
+sim: $(DEV) ## three brokers on a virtual clock under faults: SEEDS=n many, SEED=x one again
+	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100))
 
 compat: $(DEV) ## foreign clients: Python, Node, Go, Java (needs node, go, mvn)
 	$(BIN)/python -m pytest tests/compat

@@ -1,0 +1,260 @@
+"""One life of a cluster, drawn from a seed: load, faults, and a quiet time to recover in."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from moldau.model.names import TopicPartition
+from tests.sim.client import NAME as CLIENT
+from tests.sim.client import Client
+from tests.sim.cluster import SESSION_TIMEOUT_MS, Host
+from tests.sim.invariants import Invariants
+from tests.sim.load import PARTITIONS, TOPIC, Load
+from tests.sim.network import Network
+from tests.sim.tree import ZOOKEEPER, Ensemble
+from tests.sim.world import World
+
+BROKERS = 3
+FAULTY_MS = 8_000
+RECOVERY_MS = 60_000
+MEMORY = Path("/dev/shm")
+
+
+class Outcome(NamedTuple):
+    seed: int
+    faults: list[str]
+    trace: list[str]
+    acknowledged: int
+    losses: int
+
+
+class Scenario:
+    def __init__(self, seed: int, directory: Path, settings: dict[str, str] | None = None) -> None:
+        self.world = World(seed)
+        self.chance = self.world.chance("scenario")
+        self.network = Network(self.world)
+        self.network.delay_us = self.chance.choice([(50, 500), (100, 3_000), (500, 30_000)])
+        self.ensemble = Ensemble(self.network, SESSION_TIMEOUT_MS)
+        self.hosts = [
+            Host(node_id, self.network, self.ensemble, directory, settings or {})
+            for node_id in range(BROKERS)
+        ]
+        self.invariants = Invariants(self.world, self.hosts)
+        self.client = Client(self.world, self.network, BROKERS)
+        self.load = Load(self.client, self.invariants)
+        self.acts = [
+            (self._kill, 5),
+            (self._stop, 2),
+            (self._pause, 4),
+            (self._cut_off, 4),
+            (self._cut_from_tree, 3),
+            (self._cut_pair, 3),
+            (self._reset, 2),
+            (self._expire, 2),
+            (self._depose, 1),
+        ]
+
+    def run(self) -> Outcome:
+        try:
+            self._live()
+        finally:
+            self.world.after_step = lambda loop: None
+            for host in self.hosts:
+                host.bury()
+            self.client.loop.bury()
+        world = self.world
+        return Outcome(
+            world.seed, world.faults, world.trace, self.load.acknowledged, self.invariants.losses
+        )
+
+    def _live(self) -> None:
+        world = self.world
+        for host in self.hosts:
+            host.start()
+        self.load.start(min_insync=self.chance.choice([1, 2, 2]), producers=2)
+        end_us = world.now_us + FAULTY_MS * 1000
+        self._let_pass(self.chance.randint(500, 2_500))
+        while world.now_us < end_us and not world.faults:
+            acts, weights = zip(*self.acts, strict=True)
+            (act,) = self.chance.choices(acts, weights)
+            act()
+            self._let_pass(self.chance.choice([50, 300, 1_000, 2_500]))
+        self._recover()
+
+    def _let_pass(self, delay_ms: int) -> None:
+        self.world.run_until(lambda: False, delay_ms)
+
+    # Faults
+
+    def _host(self) -> Host:
+        return self.chance.choice(self.hosts)
+
+    def _kill(self) -> None:
+        host = self._host()
+        if host.loop is None:
+            return
+        host.kill(silently=self.chance.random() < 0.3)
+        self._later(host.start)
+
+    def _stop(self) -> None:
+        host = self._host()
+        loop = host.loop
+        if loop is None or not host.is_running or loop.is_stopped:
+            return
+        host.stop()
+
+        def start_when_stopped() -> None:
+            if host.loop is None:
+                host.start()
+            elif host.loop is loop:
+                self.world.after(200_000, start_when_stopped)
+
+        self.world.after(500_000, start_when_stopped)
+
+    def _later(self, act: object) -> None:
+        delay_ms = self.chance.choice([20, 300, 1_500, SESSION_TIMEOUT_MS + 1_500])
+
+        def do() -> None:
+            if act.__self__.loop is None:  # type: ignore[attr-defined]
+                act()  # type: ignore[operator]
+
+        self.world.after(delay_ms * 1000, do)
+
+    def _pause(self) -> None:
+        host = self._host()
+        if host.loop is None or host.loop.is_stopped:
+            return
+        host.pause()
+        delay_ms = self.chance.choice([100, 800, SESSION_TIMEOUT_MS + 1_000, 5_000])
+        self.world.after(delay_ms * 1000, host.go_on)
+
+    def _cut_off(self) -> None:
+        host = self._host()
+        others = [each.name for each in self.hosts if each is not host]
+        self._cut([(host.name, other) for other in [*others, ZOOKEEPER, CLIENT]])
+
+    def _cut_from_tree(self) -> None:
+        self._cut([(self._host().name, ZOOKEEPER)])
+
+    def _cut_pair(self) -> None:
+        one, other = self.chance.sample(self.hosts, 2)
+        self._cut([(one.name, other.name)])
+
+    def _cut(self, pairs: list[tuple[str, str]]) -> None:
+        self.world.note("cut " + " ".join(f"{one}|{other}" for one, other in pairs))
+        for pair in pairs:
+            self.network.cut(*pair)
+        delay_ms = self.chance.choice([300, 1_800, SESSION_TIMEOUT_MS + 1_500])
+        self.world.after(delay_ms * 1000, self._heal, pairs)
+
+    def _heal(self, pairs: list[tuple[str, str]]) -> None:
+        self.world.note("heal " + " ".join(f"{one}|{other}" for one, other in pairs))
+        self.network.heal(pairs)
+
+    def _reset(self) -> None:
+        one, other = self.chance.sample([CLIENT, *(host.name for host in self.hosts)], 2)
+        self.world.note(f"reset {one}|{other}")
+        self.network.reset(one, other)
+
+    def _expire(self) -> None:
+        """ZooKeeper's clock is its own: it may end the session of a broker in good health."""
+        host = self._host()
+        session = None if host.loop is None else self.ensemble.session_of(host.loop)
+        if session is not None:
+            session.end_session()
+
+    def _depose(self) -> None:
+        """Somebody deletes /controller, which forces an election."""
+        from moldau.metadata.store import Delete
+
+        tree = self.ensemble.tree
+        if tree.tree.find("/controller") is not None:
+            self.world.note("/controller is deleted")
+            tree.write([Delete("/controller")], None)
+
+    # The end
+
+    def _recover(self) -> None:
+        world = self.world
+        if world.faults:
+            return
+        world.note("all is well again")
+        self.network.heal()
+        for host in self.hosts:
+            host.go_on()
+        world.run_until(lambda: all(host.is_running for host in self.hosts), RECOVERY_MS)
+        self.load.is_ending = True
+        if not world.run_until(lambda: self.load.is_over, RECOVERY_MS) and not world.faults:
+            world.fail(f"the load does not come to its end: {self.load.unfinished()}")
+        if not world.run_until(self._is_whole, RECOVERY_MS) and not world.faults:
+            world.fail(f"not all replicas are in sync again: {self._differences()}")
+
+    def _is_whole(self) -> bool:
+        return not self._differences()
+
+    def _differences(self) -> list[str]:
+        found = []
+        for partition in range(PARTITIONS):
+            ends = set()
+            leaders = []
+            for host in self.hosts:
+                replicas = host.replicas
+                if replicas is None:
+                    return [f"{host.name} is down"]
+                known = replicas._replicas.get((TOPIC, partition))
+                if known is None:
+                    return [f"{host.name} has no {TOPIC}-{partition}"]
+                ends.add((known.log.offset_end, known.partition.high_watermark))
+                if known.partition.is_leader:
+                    leaders.append((host.name, sorted(known.partition.isr)))
+            wrong = self.invariants.transactions(TopicPartition(TOPIC, partition))
+            if wrong is not None and not self.invariants.losses:
+                found.append(wrong)
+            if len(ends) > 1 or len(leaders) != 1 or len(leaders[0][1]) != BROKERS:
+                found.append(f"{TOPIC}-{partition} ends={sorted(ends)} leaders={leaders}")
+        return found
+
+
+def run(
+    seed: int,
+    settings: dict[str, str] | None = None,
+    *,
+    allows_loss: bool = False,
+    with_logs: bool = False,
+) -> Outcome:
+    place = str(MEMORY) if MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="moldau-sim-", dir=place) as directory:
+        scenario = Scenario(seed, Path(directory), settings)
+        scenario.invariants.allows_loss = allows_loss
+        handler = TraceLog(scenario.world)
+        was_collecting = gc.isenabled()
+        gc.disable()
+        logging.disable(logging.NOTSET if with_logs else logging.CRITICAL)
+        if with_logs:
+            logging.getLogger().addHandler(handler)
+            logging.getLogger().setLevel(logging.INFO)
+        try:
+            return scenario.run()
+        finally:
+            logging.disable(logging.NOTSET)
+            logging.getLogger().removeHandler(handler)
+            if was_collecting:
+                gc.enable()
+
+
+class TraceLog(logging.Handler):
+    """What the brokers log, between the events."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from asyncio import events
+
+        loop = events._get_running_loop()
+        self._world.note(f"  {getattr(loop, 'name', '')} {record.name}: {record.getMessage()}")
