@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 
 from moldau.client.arrow import table_of
-from moldau.client.consumer_buffer import RecordBuffer
-from moldau.client.deserialization import RecordReader, batches_of
+from moldau.client.consumer_buffer import BatchSlice, RecordBuffer
+from moldau.client.deserialization import RecordReader, batches_of, body_of
 from moldau.client.errors import KafkaError, SerializationError
 from moldau.client.positions import Positions
 from moldau.client.records import ConsumerRecord, TimestampType
 from moldau.model.names import TopicPartition
 from moldau.records.codec import ControlType, EndMarker, Record, encode_batch, encode_marker
 from moldau.records.compression import Codec
+from moldau.records.kernel import scan_batches
 from moldau.wire.messages.fetch import AbortedTransaction
 
 TP = TopicPartition("t", 0)
@@ -242,6 +243,18 @@ def test_a_table_takes_whole_batches_until_there_are_enough() -> None:
     buffer = buffered(batch(0, "a", "b") + batch(2, "c", "d"))
     assert table_of(buffer.take_runs(1)).num_rows == 2
     assert buffer.has_records()
+
+
+def test_single_batches_become_a_table_too() -> None:
+    data = memoryview(batch(5, "a", "b", log_append_time_ms=9) + batch(7, "c", codec=Codec.GZIP))
+    slices = [
+        BatchSlice(TP, *body_of(TP, data, row, True), 6) for row in scan_batches(data, 0, len(data))
+    ]
+    table = table_of(slices)
+    table.validate(full=True)
+    assert table.column("offset").to_pylist() == [6, 7]
+    assert table.column("value").to_pylist() == [b"b", b"c"]
+    assert table.column("timestamp").cast("int64").to_pylist() == [9, 100]
 
 
 def test_header_keys_that_are_not_utf8_are_readable_in_a_table() -> None:
