@@ -142,6 +142,8 @@ class Member:
         self._node = node
         await self._patiently(self._register)
         self._store.on_session(self._session_changed)
+        # The session may have ended before anybody listened.
+        self._session_changed(SessionState.CONNECTED)
         self.office.start()
         self._configs.start()
 

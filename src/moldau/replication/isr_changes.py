@@ -121,6 +121,9 @@ class IsrSender:
 
     def _submit(self, replica: Replica, proposal: IsrProposal) -> None:
         self._proposals[proposal.topic_partition] = replica, proposal
+        self._start()
+
+    def _start(self) -> None:
         if self._sending is None and not self._is_stopped:
             self._sending = asyncio.get_running_loop().create_task(self._send_all())
             self._sending.add_done_callback(self._sent)
@@ -136,6 +139,9 @@ class IsrSender:
         self._sending = None
         if not task.cancelled() and task.exception() is not None:
             sender_log.error("ISR changes could not be sent", exc_info=task.exception())
+        if self._proposals:
+            # They came after the task had looked for the last time, before it was known to end.
+            self._start()
 
     # On the way
 
