@@ -87,8 +87,9 @@ class Member:
         self._own_peers = Peers(loop, self._endpoint_of, client_id=str(node_id))
         self.peers: PeerCalls = peers or self._own_peers
         self._node: BrokerNode | None = None
-        self._said_at_ms: Millis | None = None
-        """In the registration; tells one of this session from one that is about to go."""
+        self._attempt: tuple[Millis, int] | None = None
+        """Time and last transaction when this session first tried to register: they tell its own
+        registration from one that is about to go."""
         self._waiting: dict[asyncio.Future[bool], Callable[[ClusterImage], bool]] = {}
         """Who waits for the image to become so."""
         self._registering: asyncio.Task[None] | None = None
@@ -169,7 +170,9 @@ class Member:
         deadline_ms = (
             self._clock.monotonic_ms() + self._config().zookeeper_session_timeout_ms + 5000
         )
-        self._said_at_ms = said_at_ms = self._said_at_ms or self._clock.wall_ms()
+        if self._attempt is None:
+            self._attempt = self._clock.wall_ms(), await self._store.transaction()
+        said_at_ms, before = self._attempt
         while True:
             try:
                 await candidacy.register(self._store, self._node, said_at_ms)
@@ -178,7 +181,8 @@ class Member:
                 known = await self._store.exists(path)
                 if known is None:
                     continue
-                if known.data == paths.encode_broker(self._node, said_at_ms):
+                data = paths.encode_broker(self._node, said_at_ms)
+                if known.created_by > before and known.data == data:
                     break  # an attempt whose outcome was unknown had succeeded
                 # Our own registration of a moment ago goes when its session ends; another's stays.
                 is_ours = paths.decode_broker(self._node_id, known.data) == self._node
@@ -197,7 +201,7 @@ class Member:
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
             self.broker_epoch = NO_EPOCH
-            self._said_at_ms = None
+            self._attempt = None
         if state is SessionState.CONNECTED and not self._is_closed and self._registering is None:
             self._registering = asyncio.get_running_loop().create_task(self._register_again())
 

@@ -19,7 +19,7 @@ from moldau.controller.topics import NewTopic
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
 from moldau.metadata.shared_tree import SharedTree, TreeSession
-from moldau.metadata.store import Create, Write
+from moldau.metadata.store import Create, StoreUnavailable, Write
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.model.errors import ApiError, Error
 from moldau.net.peers import PeerUnreachable
@@ -134,6 +134,31 @@ def test_a_broker_that_restarts_faster_than_its_session_ends_waits_for_its_old_s
         assert not joining.done()
         old.session.expire()
         await joining
+        await world.stop()
+
+    play(story)
+
+
+def test_a_broker_that_registers_while_zookeeper_elects_a_leader_tries_again() -> None:
+    """The first attempt fails outright, the second one succeeds without anybody hearing of it."""
+
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree).start()
+        create, faults = world.session.create, ["refused", "lost"]
+
+        async def creating(path: str, *rest: object, **named: Any) -> str:
+            fault = faults.pop(0) if faults and path == paths.broker_path(1) else None
+            made = path if fault == "refused" else await create(path, *rest, **named)
+            if fault is not None:
+                raise StoreUnavailable(path, fault)
+            return made
+
+        world.session.create = creating  # type: ignore[method-assign]
+        await world.member.join(NODE)
+        assert faults == []
+        node = tree.tree.find(paths.broker_path(1))
+        assert node is not None
+        assert world.member.broker_epoch == node.created_by
         await world.stop()
 
     play(story)
