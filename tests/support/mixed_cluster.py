@@ -70,7 +70,13 @@ def with_heap(words: Sequence[str]) -> list[str]:
 class Cluster:
     """Brokers by id on one ZooKeeper, with the eyes and hands of an operator."""
 
-    def __init__(self, directory: Path, address: str, kinds: Mapping[int, type[BrokerProcess]]):
+    def __init__(
+        self,
+        directory: Path,
+        address: str,
+        kinds: Mapping[int, type[BrokerProcess]],
+        settings: Mapping[str, str],
+    ) -> None:
         self.directory = directory
         self.connect = f"{address}/kafka"
         self.tree = KazooClient(self.connect)
@@ -80,6 +86,7 @@ class Cluster:
                 port=free_port(),
                 overrides={
                     **SETTINGS,
+                    **settings,
                     "broker.id": str(number),
                     "zookeeper.connect": self.connect,
                 },
@@ -251,9 +258,13 @@ def stopped(pids: Sequence[int]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def cluster(directory: Path, kinds: Mapping[int, type[BrokerProcess]]) -> Iterator[Cluster]:
+def cluster(
+    directory: Path,
+    kinds: Mapping[int, type[BrokerProcess]],
+    settings: Mapping[str, str] | None = None,
+) -> Iterator[Cluster]:
     with zookeeper(directory / "zookeeper") as server:
-        made = Cluster(directory, server.connect, kinds)
+        made = Cluster(directory, server.connect, kinds, settings or {})
         try:
             made.start()
             yield made

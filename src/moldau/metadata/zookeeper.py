@@ -98,11 +98,13 @@ class ZooKeeperStore:
 
     @staticmethod
     def _make_chroot(client: KazooClient) -> None:
-        from kazoo.exceptions import KazooException
+        from kazoo.exceptions import KazooException, NodeExistsError
 
         chroot, client.chroot = client.chroot, ""
         try:
-            client.ensure_path(chroot)
+            client.create(chroot, None, makepath=True)
+        except NodeExistsError:
+            return
         except KazooException as refusal:
             raise _told(refusal, chroot) from refusal
         finally:
