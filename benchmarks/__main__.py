@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from benchmarks import clients, cluster
+from benchmarks import clients, cluster, compaction
 from benchmarks.brokers import PEERS, machine, versions
 from benchmarks.measures import FULL, GROUPS, ONLY_WHEN_ASKED, QUICK, Scale, Values, take
 from benchmarks.report import page, report
@@ -33,7 +33,7 @@ def arguments() -> argparse.Namespace:
         "--only",
         action="append",
         choices=GROUPS,
-        help="this group of measures; may be repeated (cluster is taken only if named)",
+        help="this group of measures; may be repeated (cluster and compaction only if named)",
     )
     parser.add_argument(
         "--broker",
@@ -55,6 +55,9 @@ def one_round(name: str, scale: Scale, wanted: set[str], where: Path | None) -> 
             values = one_broker(name, scale, wanted, directory / "broker")
         if "cluster" in wanted:
             values |= cluster.take(name, scale, directory / "cluster")
+        if "compaction" in wanted:
+            keys, size = scale.compaction_keys, scale.compaction_bytes
+            values |= compaction.take(name, directory / "compaction", keys, size)
         return values
     finally:
         shutil.rmtree(directory, ignore_errors=True)

@@ -44,7 +44,7 @@ class Measure:
     """The bound on Moldau's value itself."""
 
 
-MEASURES = (
+MEASURES: tuple[Measure, ...] = (
     Measure("start_s", "start", "start to first acknowledged record", "s", "lower", 0.1),
     Measure("idle_mb", "start", "resident memory, idle", "MB", "lower", 0.15),
     Measure("requests_1", "requests", "one-record requests, 1 connection", "/s", "higher", 2.0),
@@ -94,9 +94,22 @@ MEASURES = (
         own_target=5.0,
     ),
 )
+COMPACTION = (
+    ("compaction_s", "2 GB of 1 million keys compacted", "s", None),
+    ("compaction_cpu", "broker CPU per GB compacted", "s", None),
+    ("compaction_left", "of the bytes, left over", "%", None),
+    ("compaction_mb", "memory that compaction adds", "MB", 150.0),
+    ("compaction_idle_p99", "produce p99 before it", "ms", None),
+    ("compaction_busy_p99", "produce p99 during it", "ms", None),
+    ("compaction_slower", "p99 during / before", "times", 2.0),
+)
+MEASURES += tuple(
+    Measure(key, "compaction", label, unit, "lower", own_target=target)
+    for key, label, unit, target in COMPACTION
+)
 GROUPS = (*dict.fromkeys(measure.group for measure in MEASURES), "clients")
-ONLY_WHEN_ASKED = {"cluster"}
-"""Groups that need more than one broker of each kind."""
+ONLY_WHEN_ASKED = {"cluster", "compaction"}
+"""Groups that need brokers of their own: several of a kind, or with other settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +133,8 @@ class Scale:
     cluster_produce: Limits
     cluster_latency_seconds: float
     cluster_partitions: int
+    compaction_keys: int
+    compaction_bytes: int
 
 
 FULL = Scale(
@@ -142,6 +157,8 @@ FULL = Scale(
     cluster_produce=Limits(2.0, 200 * MB, 6.0, 400 * MB),
     cluster_latency_seconds=10.0,
     cluster_partitions=1000,
+    compaction_keys=1_000_000,
+    compaction_bytes=2 * GB,
 )
 QUICK = Scale(
     rounds=1,
@@ -161,6 +178,8 @@ QUICK = Scale(
     cluster_produce=Limits(1.0, 50 * MB, 2.0, 100 * MB),
     cluster_latency_seconds=3.0,
     cluster_partitions=100,
+    compaction_keys=100_000,
+    compaction_bytes=600 * MB,
 )
 
 Values = dict[str, float]

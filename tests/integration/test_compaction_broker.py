@@ -1,0 +1,81 @@
+"""A real broker compacts while it is used: the coordinators' own topics, and kills in between."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.eventually import eventually
+
+SETTINGS = {
+    "log.cleaner.backoff.ms": "50",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "num.partitions": "3",
+    # Many small segments.
+    "log.roll.ms": "50",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.segment.delete.delay.ms": "0",
+}
+COMMITS = 300
+TRANSACTIONS = 60
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> BrokerProcess:
+    return BrokerProcess(tmp_path / "broker", overrides=SETTINGS)
+
+
+def cleaned(broker: BrokerProcess, topic: str) -> int:
+    """How far the cleaner says it got."""
+    ends = re.findall(rf"Log {topic}-0 cleaned up to offset (\d+)", broker.log_text)
+    return int(ends[-1]) if ends else 0
+
+
+def knows_coordinator(consumer: Consumer) -> bool:
+    try:
+        consumer.commit(offsets=[TopicPartition("t", 0, 0)], asynchronous=False)
+    except KafkaException:
+        return False
+    return True
+
+
+def test_coordinators_load_what_compaction_left(broker: BrokerProcess) -> None:
+    broker.start()
+    try:
+        client = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
+        first = Producer(client)
+        first.produce("t", "makes the topic")
+        assert first.flush(30) == 0
+        consumer = Consumer({**client, "group.id": "g", "enable.auto.commit": False})
+        eventually(lambda: knows_coordinator(consumer))
+        for i in range(COMMITS):
+            consumer.commit(offsets=[TopicPartition("t", i % 3, i)], asynchronous=False)
+        producer = Producer({**client, "transactional.id": "x", "linger.ms": 0})
+        producer.init_transactions(30)
+        for i in range(TRANSACTIONS):
+            producer.begin_transaction()
+            producer.produce("t", f"{i}", f"k{i % 5}")
+            if i % 3:
+                producer.commit_transaction(30)
+            else:
+                producer.abort_transaction(30)
+        eventually(lambda: cleaned(broker, "__consumer_offsets") > COMMITS // 2, seconds_max=30)
+        eventually(lambda: cleaned(broker, "__transaction_state") > TRANSACTIONS, seconds_max=30)
+        broker.kill()
+        broker.start()
+        found = consumer.committed([TopicPartition("t", p) for p in range(3)], timeout=30)
+        assert [each.offset for each in found] == [COMMITS - 3, COMMITS - 2, COMMITS - 1]
+        producer.begin_transaction()
+        producer.produce("t", "after", "k")
+        producer.commit_transaction(30)
+        consumer.close()
+        assert "is not compacted from now on" not in broker.log_text
+        assert "Traceback" not in broker.log_text
+    finally:
+        broker.kill()
