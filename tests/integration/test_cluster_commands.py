@@ -48,9 +48,13 @@ def script(name: str, *words: str, given: str | None = None, code: int = 0) -> s
     return done.stdout
 
 
-def shell(cluster: ClusterOfThree, *words: str) -> str:
-    """The last line that ZooKeeper's shell prints."""
-    return script("zkCli.sh", "-server", cluster.connect, *words).strip().splitlines()[-1]
+def shell(cluster: ClusterOfThree, *commands: str) -> list[str]:
+    """What ZooKeeper's shell prints for each of the commands, in one session."""
+    given = "".join(f"{command}\n" for command in (*commands, "quit"))
+    told = script("zkCli.sh", "-server", cluster.connect, given=given)
+    answers = re.findall(r"^\[zk: \S+\(CONNECTED\) \d+\] (.*)$", told, re.MULTILINE)
+    assert len(answers) >= len(commands), told
+    return answers[: len(commands)]
 
 
 def described(cluster: ClusterOfThree) -> dict[str, Any]:
@@ -99,26 +103,30 @@ def test_the_old_way_to_name_a_cluster_by_its_zookeeper_works(cluster: ClusterOf
 def test_the_nodes_are_those_that_guides_show_in_the_shell_of_zookeeper(
     cluster: ClusterOfThree,
 ) -> None:
-    assert shell(cluster, "ls", "/brokers/ids") == "[0, 1, 2]"
-    assert TOPIC in shell(cluster, "ls", "/brokers/topics")
-    broker = json.loads(shell(cluster, "get", "/brokers/ids/0"))
+    ids, topics, first, holder, epoch, topic, state, config = shell(
+        cluster,
+        "ls /brokers/ids",
+        "ls /brokers/topics",
+        "get /brokers/ids/0",
+        "get /controller",
+        "get /controller_epoch",
+        f"get /brokers/topics/{TOPIC}",
+        f"get /brokers/topics/{TOPIC}/partitions/0/state",
+        f"get /config/topics/{TOPIC}",
+    )
+    assert ids == "[0, 1, 2]"
+    assert TOPIC in topics
+    broker = json.loads(first)
     assert broker["endpoints"] == [f"PLAINTEXT://{cluster.brokers[0].bootstrap}"]
     assert (broker["port"], broker["version"]) == (cluster.brokers[0].port, 5)
-    holder = json.loads(shell(cluster, "get", "/controller"))
-    assert holder.keys() == {"version", "brokerid", "timestamp", "kraftControllerEpoch"}
-    assert int(shell(cluster, "get", "/controller_epoch")) >= 1
-    topic = json.loads(shell(cluster, "get", f"/brokers/topics/{TOPIC}"))
-    assert sorted(topic["partitions"]["0"]) == [0, 1, 2]
-    state = json.loads(shell(cluster, "get", f"/brokers/topics/{TOPIC}/partitions/0/state"))
-    assert sorted(state["isr"]) == [0, 1, 2]
-    assert json.loads(shell(cluster, "get", f"/config/topics/{TOPIC}")) == {
-        "version": 1,
-        "config": {},
-    }
+    assert json.loads(holder).keys() == {"version", "brokerid", "timestamp", "kraftControllerEpoch"}
+    assert int(epoch) >= 1
+    assert sorted(json.loads(topic)["partitions"]["0"]) == [0, 1, 2]
+    assert sorted(json.loads(state)["isr"]) == [0, 1, 2]
+    assert json.loads(config) == {"version": 1, "config": {}}
     # Whoever deletes /controller makes the brokers elect another, or the same one again.
-    epoch = int(shell(cluster, "get", "/controller_epoch"))
     script("zookeeper-shell.sh", cluster.connect, "delete", "/controller")
-    eventually(lambda: int(cluster.zookeeper.get("/controller_epoch")[0]) > epoch)
+    eventually(lambda: int(cluster.zookeeper.get("/controller_epoch")[0]) > int(epoch))
 
 
 def test_partitions_move_by_a_plan_that_the_tool_proposes(

@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     if not sys.stdin.isatty():
         options.append("-Dorg.jline.terminal.dumb=true")
     command = [program, *options, "-cp", ":".join(map(str, class_path)), MAIN_CLASS]
-    return become([*command, "-server", server, *words])
+    return become([*command, "-server", server, "-waitforconnection", *words])
 
 
 def parse(arguments: Sequence[str]) -> tuple[str, list[str]]:
