@@ -230,6 +230,19 @@ def test_a_broker_that_can_be_reached_elsewhere_is_made_known() -> None:
     play(story)
 
 
+def test_a_broker_that_missed_requests_is_told_everything_anew() -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 2)
+        (forgetful, *_) = (b for b in cluster.alive if not b.is_controller)
+        await eventually(lambda: len(forgetful.roles) == 2, "it has its roles")
+        before, forgetful.roles = forgetful.roles, {}
+        await cluster.controller.office.held().submit(commands.TellAgain(forgetful.node_id))
+        await eventually(lambda: forgetful.roles == before, "it has them again")
+        await cluster.controller.office.held().submit(commands.TellAgain(77))
+
+    play(story)
+
+
 def test_a_failed_disk_moves_leadership_to_another_broker() -> None:
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", 1, 3)
