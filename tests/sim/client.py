@@ -56,8 +56,8 @@ class Client:
         self._brokers = brokers
         self._chance = world.chance("client")
         self._leaders: dict[tuple[str, int], int] = {}
+        self._epochs: dict[tuple[str, int], int] = {}
         self._peers = Peers(self.loop, self._endpoint_of, client_id=NAME)
-        self.unexpected: set[Error] = set()
 
     def _endpoint_of(self, broker: int) -> Endpoint | None:
         return Endpoint("PLAINTEXT", f"b{broker}", PORT)
@@ -98,8 +98,12 @@ class Client:
             )
             answer = await self.ask_any(request, 12, "metadata")
             for row in answer.topics[0].partitions:
-                if row.error_code == 0 and row.leader_id >= 0:
-                    self._leaders.setdefault((topic, row.partition_index), row.leader_id)
+                place = topic, row.partition_index
+                # As every client does: never back to a leader of an earlier epoch.
+                is_newer = row.leader_epoch >= self._epochs.get(place, -1)
+                if row.error_code == 0 and row.leader_id >= 0 and is_newer:
+                    self._epochs[place] = row.leader_epoch
+                    self._leaders.setdefault(place, row.leader_id)
             if (topic, partition) not in self._leaders:
                 await self.pause()
 

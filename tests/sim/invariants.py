@@ -29,9 +29,10 @@ class Batch(NamedTuple):
 class Seen:
     """What was last seen of one replica of one process."""
 
-    __slots__ = ("epoch", "high_watermark", "is_leader", "matched")
+    __slots__ = ("epoch", "high_watermark", "is_leader", "matched", "replica")
 
-    def __init__(self) -> None:
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
         self.epoch = -1
         self.is_leader = False
         self.high_watermark = 0
@@ -105,8 +106,9 @@ class Invariants:
             partition = replica.partition
             key = loop, partition.topic_partition
             seen = self._seen.get(key)
-            if seen is None:
-                seen = self._seen[key] = Seen()
+            if seen is None or seen.replica is not replica:
+                # A replica that was moved away and came back begins anew.
+                seen = self._seen[key] = Seen(replica)
             if (
                 seen.epoch != partition.leader_epoch
                 or seen.is_leader != partition.is_leader
@@ -222,9 +224,11 @@ class Invariants:
     def is_newest(self, place: TopicPartition, node_id: int) -> bool:
         """Whether no later leader is known. One that was stopped or cut off may go on for a moment
         with what it knew: it can commit nothing, but it answers."""
+        return self.newest_leader(place) == f"b{node_id}" and not self.losses
+
+    def newest_leader(self, place: TopicPartition) -> str | None:
         epochs = [epoch for known, epoch in self.leaders if known == place]
-        newest = self.leaders[place, max(epochs)] if epochs else ""
-        return newest == f"b{node_id}" and not self.losses
+        return self.leaders[place, max(epochs)] if epochs else None
 
     def acknowledged(self, place: TopicPartition, offset: int, value: bytes) -> None:
         batch = self.truth(place).by_offset.get(offset)

@@ -34,11 +34,15 @@ from moldau.wire.messages.transactions import (
 )
 from tests.sim.client import Client
 from tests.sim.invariants import Batch, Invariants
+from tests.sim.moves import Moves
 
 TOPIC = "t"
 PARTITIONS = 2
 OFFSETS = TopicPartition("__consumer_offsets", 0)
+TRANSACTIONS = TopicPartition("__transaction_state", 0)
 LATEST = -1
+MOVES_RATIO = 0.4
+"""Lives in which replicas are moved."""
 
 
 class Load:
@@ -46,6 +50,7 @@ class Load:
         self._client = client
         self._invariants = invariants
         self._tasks: list[asyncio.Task[None]] = []
+        self.moves = Moves(client, TOPIC, PARTITIONS)
         self.is_ending = False
         self.acknowledged = 0
         self.transactions = 0
@@ -63,7 +68,14 @@ class Load:
         works = [self._produce(number) for number in range(producers)]
         works += [self._read(partition) for partition in range(PARTITIONS)]
         works += [self._commit_offsets(), self._run_transactions()]
+        chance = self._chance("moves")
+        if chance.random() < MOVES_RATIO:
+            works.append(self.moves.run(chance))
         self._tasks += [self._client.loop.create_task(work) for work in works]
+
+    def end(self) -> None:
+        """What is under way is finished, nothing new begins."""
+        self.is_ending = self.moves.is_ending = True
 
     @property
     def is_over(self) -> bool:
@@ -297,7 +309,9 @@ class Load:
             code = code_of(answer)
             if not code:
                 return answer
-            if not self._client.should_retry(code, f"{type(request).__name__} at b{node}"):
+            if self._invariants.is_newest(TRANSACTIONS, node) and not self._client.should_retry(
+                code, f"{type(request).__name__} at b{node}"
+            ):
                 return answer
             await self._client.pause()
 

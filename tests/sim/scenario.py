@@ -8,6 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from moldau.metadata import paths
+from moldau.metadata.store import Delete
 from moldau.model.names import TopicPartition
 from tests.sim.client import NAME as CLIENT
 from tests.sim.client import Client
@@ -91,7 +93,16 @@ class Scenario:
     # Faults
 
     def _host(self) -> Host:
-        return self.chance.choice(self.hosts)
+        """Any one, but often one that matters: the controller, or the leader of a partition."""
+        drawn = self.chance.random()
+        some, partition = self.chance.choice(self.hosts), self.chance.randrange(PARTITIONS)
+        if drawn < 0.2:
+            node = self.ensemble.tree.tree.find(paths.CONTROLLER)
+            return some if node is None else self.hosts[paths.decode_controller(node.data).broker]
+        if drawn < 0.5:
+            leader = self.invariants.newest_leader(TopicPartition(TOPIC, partition))
+            return next((host for host in self.hosts if host.name == leader), some)
+        return some
 
     def _kill(self) -> None:
         host = self._host()
@@ -169,12 +180,10 @@ class Scenario:
 
     def _depose(self) -> None:
         """Somebody deletes /controller, which forces an election."""
-        from moldau.metadata.store import Delete
-
         tree = self.ensemble.tree
-        if tree.tree.find("/controller") is not None:
+        if tree.tree.find(paths.CONTROLLER) is not None:
             self.world.note("/controller is deleted")
-            tree.write([Delete("/controller")], None)
+            tree.write([Delete(paths.CONTROLLER)], None)
 
     # The end
 
@@ -187,7 +196,7 @@ class Scenario:
         for host in self.hosts:
             host.go_on()
         world.run_until(lambda: all(host.is_running for host in self.hosts), RECOVERY_MS)
-        self.load.is_ending = True
+        self.load.end()
         if not world.run_until(lambda: self.load.is_over, RECOVERY_MS) and not world.faults:
             world.fail(f"the load does not come to its end: {self.load.unfinished()}")
         if not world.run_until(self._is_whole, RECOVERY_MS) and not world.faults:
