@@ -9,6 +9,7 @@ with a damaged segment is left alone from then on.
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable
 from threading import Event
@@ -118,8 +119,11 @@ class Cleaner:
         self._jobs: dict[int, _Job] = {}
         self._uncleanable: dict[TopicPartition, PartitionLog] = {}
         self._is_stopped = False
+        self._written: dict[str, dict[TopicPartition, Offset]] = {}
+        """Log directory to what its checkpoint says."""
         for directory in logs.online:
-            for partition, offset in directory.cleaned_ends().items():
+            self._written[directory.path] = directory.cleaned_ends()
+            for partition, offset in self._written[directory.path].items():
                 partition_log = logs.get(partition)
                 if partition_log is not None:
                     partition_log.cleaned_end = offset
@@ -136,6 +140,8 @@ class Cleaner:
     def look(self) -> None:
         """Give every idle thread the dirtiest log that is due, if any."""
         settings = self._settings()
+        if not self._is_stopped:
+            self._write_checkpoints()
         for number in range(settings.threads):
             if self._is_stopped:
                 return
@@ -207,8 +213,7 @@ class Cleaner:
     def _begin(
         self, number: int, partition_log: PartitionLog, dirt: Dirt, settings: CleanerSettings
     ) -> None:
-        while len(self._threads) <= number:
-            self._threads.append(self._new_thread())
+        self._thread(number)
         segments = [
             segment
             for segment in partition_log.segments.as_list()
@@ -243,7 +248,12 @@ class Cleaner:
             if not self._is_stopped:
                 self._stepped(job, fault)
 
-        self._threads[job.number].run(job.work(step), done)
+        self._thread(job.number).run(job.work(step), done)
+
+    def _thread(self, number: int) -> Threads:
+        while len(self._threads) <= number:
+            self._threads.append(self._new_thread())
+        return self._threads[number]
 
     def _stepped(self, job: _Job, fault: StorageFault | None) -> None:
         """A step is over: put its group in place and take the next."""
@@ -268,7 +278,11 @@ class Cleaner:
         except StorageFault as failed:
             # Not tried again before the next regular look: a full disk will still be full.
             self._end(job)
-            log.error("Cleaner %d: cleaning of log %s failed: %s", job.number, partition, failed)
+            # Retention may take a segment that was still to be read.
+            level = logging.INFO if failed.errno == errno.ENOENT else logging.ERROR
+            log.log(
+                level, "Cleaner %d: cleaning of log %s failed: %s", job.number, partition, failed
+            )
             return
         if job.groups_done < len(compaction.groups):
             group = compaction.groups[job.groups_done]
@@ -302,7 +316,6 @@ class Cleaner:
             counts.bytes_written,
             counts.bytes_read,
         )
-        self._write_checkpoints()
         self.look()
 
     def _give_up(self, partition_log: PartitionLog, reason: str) -> None:
@@ -323,14 +336,17 @@ class Cleaner:
             discard_cleaned(job.log.directory, group[0].base_offset)
 
     def _write_checkpoints(self) -> None:
-        """In the first thread, so that they are written in order."""
+        """What is not on disk yet, also of logs that were truncated or deleted; in the first
+        thread, so that files are written in order."""
         for directory in self._logs.online:
             ends = {
                 partition: each.cleaned_end
                 for partition, each in self._logs.logs_in(directory).items()
                 if each.cleaned_end > 0
             }
-            self._threads[0].run(directory.checkpointing({CLEANER_FILE: ends}), _report)
+            if self._written.get(directory.path, {}) != ends:
+                self._written[directory.path] = ends
+                self._thread(0).run(directory.checkpointing({CLEANER_FILE: ends}), _report)
 
 
 def _round_of(

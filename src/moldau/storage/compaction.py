@@ -141,7 +141,10 @@ class Compaction:
             try:
                 if header.is_control:
                     seen.end(header, control_kind(batch, header))
-                elif not seen.is_aborted(header) and header.last_offset >= first_dirty:
+                elif (
+                    not (header.is_transactional and seen.is_aborted(header))
+                    and header.last_offset >= first_dirty
+                ):
                     body, start = open_body(batch, header)
                     if not offsets.note(header, body, start, first_dirty):
                         return False

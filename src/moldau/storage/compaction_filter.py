@@ -89,7 +89,7 @@ class BatchFilter:
                     return _with_horizon(batch, header, self._horizon_ms)
                 return batch
         else:
-            drops_all = self._seen.is_aborted(header)
+            drops_all = header.is_transactional and self._seen.is_aborted(header)
             if not drops_all and header.record_count:
                 kept = self._keep(batch, header, tombstones_stay=not horizon_passed)
                 if kept is not None:

@@ -23,10 +23,8 @@ class SeenTransactions:
         self._committed: set[int] = set()
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """For a batch of data, whether its transaction came to nothing."""
+        """For a transactional batch of data, whether its transaction came to nothing."""
         self._enter(header.last_offset)
-        if not header.is_transactional:
-            return False
         found = self._aborted.get(header.producer_id)
         if found is None:
             self._committed.add(header.producer_id)

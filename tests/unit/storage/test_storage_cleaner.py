@@ -229,6 +229,14 @@ def test_a_truncation_takes_the_checkpoint_back(bench: CompactionBench) -> None:
     assert bench.log.cleaned_end <= 10
 
 
+def test_the_checkpoint_forgets_a_log_that_was_deleted(bench: CompactionBench) -> None:
+    fill(bench)
+    bench.cleaner.look()
+    bench.store.delete(PARTITION)
+    bench.cleaner.look()
+    assert (bench.directory.parent / CLEANER_FILE).read_text() == "0\n0\n"
+
+
 def test_a_log_that_is_deleted_meanwhile_makes_no_fuss(
     bench: CompactionBench, caplog: pytest.LogCaptureFixture
 ) -> None:
