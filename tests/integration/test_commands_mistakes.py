@@ -54,6 +54,8 @@ ELSEWHERE = {
     "zookeeper-server-status",
     "zookeeper-shell",
     "dump-log",
+    "log-scrub",
+    "storage",
     "run-class",
     "completion",
     "doctor",

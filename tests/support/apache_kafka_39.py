@@ -10,7 +10,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.support.apache_kafka import TOOL_JVM, fetch
+from tests.support.apache_kafka import CLUSTER_ID, TOOL_JVM, ApacheKafka, fetch
 
 VERSION = "3.9.1"
 POM = Path(__file__).parent.parent / "compat" / "clients" / "java39" / "pom.xml"
@@ -54,3 +54,31 @@ def run_tool_39(
         text=True,
         timeout=seconds_max,
     )
+
+
+class ApacheKafka39(ApacheKafka):
+    """One combined broker and controller of 3.9.1; `launch` and `wait` start it again on the same
+    log directory."""
+
+    def format(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in self.properties().items()))
+        formatted = run_tool_39(
+            "kafka.tools.StorageTool",
+            *("format", "-t", CLUSTER_ID, "-c", str(path)),
+            scratch=self.directory,
+        )
+        if formatted.returncode != 0:
+            raise RuntimeError(f"formatting failed: {formatted.stdout}{formatted.stderr}")
+
+    def launch(self) -> None:
+        command = java39_command("kafka.Kafka", self.directory, "INFO")
+        with (self.directory / "server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, str(self.directory / "server.properties")],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )

@@ -24,6 +24,8 @@ COMMANDS = {
     "delete-records": ("moldau.cli.delete_records", "cut the beginning off partitions"),
     "log-dirs": ("moldau.cli.log_dirs", "show the size of partitions on disk"),
     "dump-log": ("moldau.cli.dump_log", "show what is in the files of a log"),
+    "log-scrub": ("moldau.cli.log_scrub", "read closed segments again and name what is damaged"),
+    "storage": ("moldau.cli.storage", "serve what Apache Kafka has left in its directories"),
     "groups": ("moldau.cli.groups", "list groups of all kinds"),
     "transactions": ("moldau.cli.transactions", "look at transactions, end hanging ones"),
     "verifiable-producer": ("moldau.cli.verifiable_producer", "send numbers, report each"),

@@ -29,6 +29,9 @@ DELETED_DIRECTORY_SUFFIX = "-delete"
 FUTURE_DIRECTORY_SUFFIX = "-future"
 STRAY_DIRECTORY_SUFFIX = "-stray"
 
+KRAFT_METADATA_DIRECTORY = "__cluster_metadata-0"
+"""Where a KRaft broker keeps the cluster's metadata: no partition of a topic."""
+
 EPOCHS_FILE = "leader-epoch-checkpoint"
 PARTITION_METADATA_FILE = "partition.metadata"
 DIRECTORY_NAME_LENGTH_MAX = 255

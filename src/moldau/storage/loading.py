@@ -14,6 +14,7 @@ from moldau.storage.faults import StorageFault
 from moldau.storage.files import (
     DELETED_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,
+    KRAFT_METADATA_DIRECTORY,
     STRAY_DIRECTORY_SUFFIX,
     parse_partition_directory,
 )
@@ -58,6 +59,8 @@ def list_directory(directory: LogDirectory) -> Contents:
             partition = parse_partition_directory(entry.name)
             if entry.name.endswith(DELETED_DIRECTORY_SUFFIX):
                 deleted.append(entry.path)
+            elif entry.name == KRAFT_METADATA_DIRECTORY:
+                continue
             elif partition is not None:
                 partitions.append(partition)
             elif entry.name.endswith((FUTURE_DIRECTORY_SUFFIX, STRAY_DIRECTORY_SUFFIX)):
