@@ -351,6 +351,8 @@ class Broker:
                 log.error("The metadata store was not closed: %s", fault)
         if self._cleaner is not None:
             self._cleaner.stop()
+        if self._replicas is not None:
+            self._replicas.moves.stop()
         if self._logs is not None:
             self._logs.close(self._replicas.high_watermarks() if self._replicas else {})
         self._timers.close()

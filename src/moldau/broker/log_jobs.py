@@ -14,6 +14,7 @@ from moldau.storage.log_store import LogStore
 from moldau.storage.threads import OneThread
 
 DELETED_FILES_INTERVAL_MS = 1_000
+FUTURE_LOGS_INTERVAL_MS = 5_000
 CLEANER_INTERVAL_MS_MIN = 10
 NEVER_MS = 365 * 86_400_000
 """An interval this long means that the job is not wanted."""
@@ -43,6 +44,7 @@ def plan_log_jobs(
         config.producer_id_expiration_check_interval_ms,
         lambda: void(logs.expire_producers()),
     )
+    background.every("kafka-future-logs", FUTURE_LOGS_INTERVAL_MS, replicas.moves.look)
     background.every("kafka-delete-logs", DELETED_FILES_INTERVAL_MS, logs.remove_deleted_files)
 
 

@@ -41,6 +41,7 @@ def _result(directory: LogDir) -> DescribeLogDirsResult:
                 partition_index=row.topic_partition.partition,
                 partition_size=row.size_bytes,
                 offset_lag=row.offset_lag,
+                is_future_key=row.is_future,
             )
         )
     return DescribeLogDirsResult(

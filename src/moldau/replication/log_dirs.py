@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection
 from typing import NamedTuple
@@ -10,6 +11,9 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from moldau.replication.replica import Replica
 from moldau.replication.replicas import Replicas
+from moldau.storage.faults import StorageFault
+
+log = logging.getLogger("kafka.server.ReplicaManager")
 
 UNKNOWN_BYTES = -1
 
@@ -18,7 +22,9 @@ class LogDirPartition(NamedTuple):
     topic_partition: TopicPartition
     size_bytes: int
     offset_lag: int
-    """How far the log's end is behind the high watermark: 0 unless it is being copied here."""
+    """How far the log's end is behind the high watermark; a copy's, behind the log's end."""
+    is_future: bool = False
+    """Whether it is being copied here from another directory."""
 
 
 class LogDir(NamedTuple):
@@ -36,6 +42,10 @@ def describe(replicas: Replicas, asked: Collection[tuple[str, int]] | None) -> l
         if asked is None or replica.partition.topic_partition in asked:
             path = os.path.dirname(replica.log.directory)
             by_path.setdefault(path, []).append(_row(replica))
+    for place, future in replicas.moves.futures.items():
+        if asked is None or place in asked:
+            row = LogDirPartition(place, future.log.size_bytes, future.offset_lag, is_future=True)
+            by_path.setdefault(future.parent, []).append(row)
     return [
         LogDir(Error.KAFKA_STORAGE_ERROR, directory.path, [])
         if directory.fault is not None
@@ -65,11 +75,7 @@ def _directory(path: str, partitions: list[LogDirPartition]) -> LogDir:
 
 
 def place_in(replicas: Replicas, path: str, topic: str, partition: int) -> Error:
-    """Whether a replica lies in that directory, as somebody wants it to.
-
-    A log stays in the directory it was made in: a move to another one is refused for good, with
-    the code for what this broker is not able to do, so that nobody waits for it.
-    """
+    """Have a replica moved to that directory; one that is yet to come will be made there."""
     directory = next((each for each in replicas.directories if each.path == path), None)
     if directory is None:
         return Error.LOG_DIR_NOT_FOUND
@@ -77,7 +83,13 @@ def place_in(replicas: Replicas, path: str, topic: str, partition: int) -> Error
         return Error.KAFKA_STORAGE_ERROR
     try:
         replica = replicas.find(topic, partition)
+        replicas.moves.move(replica, path)
     except ApiError as absence:
-        return absence.error
-    is_there = os.path.dirname(replica.log.directory) == path
-    return Error.NONE if is_there else Error.UNSUPPORTED_VERSION
+        if absence.error is not Error.NOT_LEADER_OR_FOLLOWER:
+            return absence.error
+        replicas.moves.prefer(TopicPartition(topic, partition), path)
+        return Error.REPLICA_NOT_AVAILABLE
+    except StorageFault as fault:
+        log.error("%s-%d cannot be moved to %s: %s", topic, partition, path, fault)
+        return Error.KAFKA_STORAGE_ERROR
+    return Error.NONE

@@ -132,9 +132,10 @@ class LogJournal:
 
     def batches(self) -> Iterator[tuple[BatchHeader, list[Record]]]:
         """Everything there is, read piece by piece. Raises ApiError for what cannot be read."""
-        replica_log = self._replica.log
-        offset = replica_log.log_start_offset
-        while offset < replica_log.offset_end:
+        offset = self._replica.log.log_start_offset
+        while offset < self._replica.log.offset_end:
+            # It may have moved to another directory since the last piece.
+            replica_log = self._replica.log
             try:
                 region, offset_end = replica_log.read(offset, SLICE_BYTES, replica_log.offset_end)
                 if region is None:

@@ -16,6 +16,7 @@ from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, BrokerId, Offset, TopicId, TopicPartition
 from moldau.replication.fetch_sessions import FetchedPartition
+from moldau.replication.future_replicas import ALTER_RATE, FutureReplicas
 from moldau.replication.new_replicas import NewReplicas
 from moldau.replication.partition import Partition
 from moldau.replication.replica import IsrChanges, Replica
@@ -54,6 +55,11 @@ class Replicas:
         self.leader_throttle = Throttle()
         self._follower_throttle = Throttle()
         self._new_replicas = NewReplicas(node_id, store)
+        self.moves = FutureReplicas(
+            store,
+            current=lambda place: self._replicas.get(place),
+            rate=lambda: rate_of(ALTER_RATE, node_id, self._image.broker_configs),
+        )
 
     def join_cluster(self, followers: Followers, isr_changes: IsrChanges) -> None:
         """From now on replicas may follow others. Called before the first role is taken."""

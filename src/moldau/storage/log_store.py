@@ -60,7 +60,7 @@ class LogStore:
         self._recovery_threads = recovery_threads
         self._producer_expiration_ms = producer_expiration_ms
         self._trash = Trash(clock, threads)
-        self._new_logs = NewLogs(clock, threads, producer_expiration_ms)
+        self.new_logs = NewLogs(clock, threads, producer_expiration_ms)
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -150,7 +150,7 @@ class LogStore:
                     reason=f"the same partition is in {self.logs[partition].directory}",
                 )
             topic_id = read_topic_id(loaded.path)
-            self._add(partition, topic_id, loaded.path, loaded.settings, loaded.log)
+            self.put(self.open_at(partition, topic_id, loaded.path, loaded.settings, loaded.log))
             if partition in high_watermarks:
                 self.high_watermarks[partition] = high_watermarks[partition]
         for partition_log in self.logs_in(directory).values():
@@ -207,14 +207,14 @@ class LogStore:
             self._check_topic_id(existing, topic_id)
             existing.settings = settings
             return existing
-        made = self._new_logs.take(topic_partition, topic_id, [each.path for each in self.online])
+        made = self.new_logs.take(topic_partition, topic_id, [each.path for each in self.online])
         if made is None:
-            directory = min(self.online, key=lambda each: len(self.logs_in(each)))
-            path = directory.file(str(topic_partition))
-            loaded = self._new_logs.make_now(topic_partition, path, settings)
+            path = self.new_logs.path_for(topic_partition, self._sizes())
+            loaded = self.new_logs.make_now(topic_partition, path, settings)
             made = MadeLog(path, NO_TOPIC_ID, loaded)
         path = made.path
-        created = self._add(topic_partition, made.topic_id, path, settings, made.loaded)
+        created = self.open_at(topic_partition, made.topic_id, path, settings, made.loaded)
+        self.put(created)
         # There may have been a log of this name: its recovery point is not ours.
         self._checkpoint_lower_point(created)
         self._check_topic_id(created, topic_id)
@@ -223,8 +223,10 @@ class LogStore:
 
     def prepare(self, wanted: Sequence[NewLog], done: Callable[[], None]) -> None:
         """Make new logs in the thread, for `create` to find; none of them may exist."""
-        sizes = {each.path: len(self.logs_in(each)) for each in self.online}
-        self._new_logs.make(wanted, sizes, done)
+        self.new_logs.make(wanted, self._sizes(), done)
+
+    def _sizes(self) -> dict[str, int]:
+        return {each.path: len(self.logs_in(each)) for each in self.online}
 
     def _check_topic_id(self, partition_log: PartitionLog, topic_id: TopicId) -> None:
         if partition_log.topic_id == topic_id:
@@ -238,7 +240,7 @@ class LogStore:
         write_topic_id(partition_log.directory, topic_id)
         partition_log.topic_id = topic_id
 
-    def _add(
+    def open_at(
         self,
         topic_partition: TopicPartition,
         topic_id: TopicId,
@@ -246,7 +248,8 @@ class LogStore:
         settings: LogSettings,
         loaded: LoadedLog,
     ) -> PartitionLog:
-        added = PartitionLog(
+        """A log with all that logs of this store share, not yet one of them."""
+        return PartitionLog(
             topic_partition,
             topic_id,
             path,
@@ -258,16 +261,25 @@ class LogStore:
             rolled=self._flush_closed,
             unflushed=self._checkpoint_lower_point,
         )
-        self.logs[topic_partition] = added
-        self._placed[os.path.dirname(path)][topic_partition] = added
-        return added
+
+    def put(self, added: PartitionLog) -> None:
+        """Instead of the log that it replaces, if there is one."""
+        place = added.topic_partition
+        if place in self.logs:
+            del self._placed[os.path.dirname(self.logs[place].directory)][place]
+        self.logs[place] = added
+        self._placed[os.path.dirname(added.directory)][place] = added
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Take the log out of service at once; its files go after file.delete.delay.ms."""
         deleted = self.logs.pop(topic_partition)
-        parent = os.path.dirname(deleted.directory)
-        del self._placed[parent][topic_partition]
+        del self._placed[os.path.dirname(deleted.directory)][topic_partition]
         self.high_watermarks.pop(topic_partition, None)
+        self.retire(deleted)
+
+    def retire(self, deleted: PartitionLog) -> None:
+        """The files of a log that is none of the store's any more."""
+        topic_partition, parent = deleted.topic_partition, os.path.dirname(deleted.directory)
         path = os.path.join(parent, deleted_directory_name(topic_partition, os.urandom(16).hex()))
         deleted.fault = StorageFault(
             "cannot use", deleted.directory, reason="the partition was deleted"

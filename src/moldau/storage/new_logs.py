@@ -44,6 +44,8 @@ class NewLogs:
         self._threads = threads
         self._producer_expiration_ms = producer_expiration_ms
         self._made: dict[TopicPartition, MadeLog] = {}
+        self.preferred: dict[TopicPartition, str] = {}
+        """The directories that logs are wanted in once they come to this broker."""
 
     def make(
         self, wanted: Sequence[NewLog], sizes: Mapping[str, int], done: Callable[[], None]
@@ -53,9 +55,9 @@ class NewLogs:
         counts = dict(sizes)
         placed = []
         for each in wanted:
-            parent = min(counts, key=counts.__getitem__)
-            counts[parent] += 1
-            placed.append((each, os.path.join(parent, str(each.topic_partition))))
+            path = self.path_for(each.topic_partition, counts)
+            counts[os.path.dirname(path)] += 1
+            placed.append((each, path))
         works = [placed[at : at + LOGS_PER_WORK] for at in range(0, len(placed), LOGS_PER_WORK)]
         missing = len(works)
 
@@ -86,6 +88,13 @@ class NewLogs:
             return None
 
         return work
+
+    def path_for(self, topic_partition: TopicPartition, sizes: Mapping[str, int]) -> str:
+        """In the directory that was asked for, or in the one with the fewest logs."""
+        parent = self.preferred.pop(topic_partition, "")
+        if parent not in sizes:
+            parent = min(sizes, key=sizes.__getitem__)
+        return os.path.join(parent, str(topic_partition))
 
     def make_now(
         self, topic_partition: TopicPartition, path: str, settings: LogSettings
