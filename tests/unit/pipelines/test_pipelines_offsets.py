@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.model.names import TopicPartition
@@ -67,6 +67,7 @@ def test_a_limit_beyond_what_waits_changes_nothing() -> None:
     assert limit_rows({A0: 0}, {A0: 50, A1: 10}, 60) == {A0: 50, A1: 10}
 
 
+@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 10**12), min_size=1, max_size=8),
     rows_max=st.integers(1, 10**12),
@@ -82,6 +83,7 @@ def test_limited_ends_always_move_on_and_never_beyond_the_end(
     assert sum(limited[tp] - start[tp] for tp in end) <= rows_max + len(sizes)
 
 
+@settings(deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 1000), min_size=1, max_size=6),
     count_min=st.none() | st.integers(1, 20),
