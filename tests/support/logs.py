@@ -46,6 +46,10 @@ class SmallSettings:
     max_compaction_lag_ms: int = LONG_MAX
     min_cleanable_dirty_ratio: float = 0.5
 
+    @property
+    def roll_ms(self) -> int:
+        return self.segment_ms
+
 
 @dataclass
 class LogBench:

@@ -181,6 +181,13 @@ class TopicConfig(Settings):
         return "compact" in self.cleanup_policy
 
     @property
+    def roll_ms(self) -> int:
+        """A record that must be compacted in time has to be in a closed segment by then."""
+        if self.is_compacted:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
     def deletes_old_segments(self) -> bool:
         return "delete" in self.cleanup_policy
 

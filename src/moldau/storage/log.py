@@ -110,7 +110,7 @@ class PartitionLog(ReadableLog):
         self._settings = settings
         self._segment_bytes = settings.internal_segment_bytes or settings.segment_bytes
         self._flush_messages = settings.flush_messages
-        self.segments.active.set_roll_timestamp(settings.segment_ms)
+        self.segments.active.set_roll_timestamp(settings.roll_ms)
 
     # -- appending ---------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class PartitionLog(ReadableLog):
         segment.add_batch(size, offset_last, timestamp)
         if segment.first_timestamp is None:
             segment.first_timestamp = timestamp
-            segment.set_roll_timestamp(self._settings.segment_ms)
+            segment.set_roll_timestamp(self._settings.roll_ms)
         self.offset_end = offset_last + 1
 
     def _note(self, done: CompletedTransaction | None) -> None:
@@ -212,7 +212,7 @@ class PartitionLog(ReadableLog):
             active.size_bytes + size > self._segment_bytes
             or active.is_full
             or offset_last - active.base_offset > RELATIVE_OFFSET_MAX
-            or active.is_old(max_timestamp, self._clock.wall_ms(), self._settings.segment_ms)
+            or active.is_old(max_timestamp, self._clock.wall_ms(), self._settings.roll_ms)
         ):
             # Where a follower's offsets jump far ahead the new segment must be able to hold them.
             self.roll(max(self.offset_end, offset_last - RELATIVE_OFFSET_MAX))
@@ -327,7 +327,7 @@ class PartitionLog(ReadableLog):
             self._unflushed(self)
         self.cleaned_end = min(self.cleaned_end, self.offset_end)
         self._epochs.truncate_from_end(self.offset_end)
-        self.segments.active.set_roll_timestamp(self._settings.segment_ms)
+        self.segments.active.set_roll_timestamp(self._settings.roll_ms)
         self.producers, self._snapshot_offset = rebuild_producers(
             str(self.topic_partition),
             self.directory,

@@ -14,7 +14,9 @@ class LogSettings(Protocol):
         """Overrides `segment_bytes`, without its lower limit."""
 
     @property
-    def segment_ms(self) -> int: ...
+    def roll_ms(self) -> int:
+        """The age at which the segment being written is closed."""
+
     @property
     def segment_jitter_ms(self) -> int: ...
     @property

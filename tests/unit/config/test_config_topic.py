@@ -136,3 +136,9 @@ def test_an_override_that_contradicts_the_broker_s_value_is_refused() -> None:
 )
 def test_overrides_that_a_topic_can_have_pass(overrides: dict[str, str]) -> None:
     validate_topic_overrides(overrides)
+
+
+def test_a_compacted_topic_rolls_early_enough_for_its_maximal_lag() -> None:
+    lag = {"max.compaction.lag.ms": "5000", "segment.ms": "60000"}
+    assert TopicConfig.of(broker(), lag).roll_ms == 60_000
+    assert TopicConfig.of(broker(), {**lag, "cleanup.policy": "compact"}).roll_ms == 5_000
