@@ -177,10 +177,7 @@ class Replicas:
             return Error.UNKNOWN_TOPIC_OR_PARTITION
         existing = self._store.get(place)
         if existing is None:
-            faulty = [each.path for each in self._store.directories if each.fault is not None]
-            if faulty and not role.is_new:
-                # Its log may lie there: an empty one elsewhere would pass for all it has.
-                self._put_offline(place, f"{place} may be in the log directory {faulty[0]}")
+            if self._is_lost(place, role.is_new):
                 return Error.KAFKA_STORAGE_ERROR
         elif existing.topic_id not in (role.topic_id, NO_TOPIC_ID) and role.topic_id != NO_TOPIC_ID:
             return Error.INCONSISTENT_TOPIC_ID
@@ -294,7 +291,8 @@ class Replicas:
         for name, topic in new.topics.items():
             overrides = new.topic_configs.get(name, {})
             if topic is not old.topics.get(name):
-                self._place_topic(topic, TopicConfig.of(self._config, overrides))
+                settings = TopicConfig.of(self._config, overrides)
+                self._place_topic(topic, settings, is_new=bool(old.cluster_id))
             elif overrides != old.topic_configs.get(name, {}):
                 self._configure_topic(topic, TopicConfig.of(self._config, overrides))
         if not old.cluster_id and (strays := self.strays()):
@@ -319,11 +317,23 @@ class Replicas:
             if replica is not None:
                 replica.configure(settings)
 
-    def _place_topic(self, topic: TopicImage, settings: TopicConfig) -> None:
+    def _is_lost(self, place: TopicPartition, is_new: bool) -> bool:
+        """Its log may lie in a directory that is offline: an empty one elsewhere would pass for
+        all it has."""
+        faulty = [each.path for each in self._store.directories if each.fault is not None]
+        if not faulty or self._store.get(place) is not None:
+            return False
+        if is_new and place not in self._offline:
+            return False
+        self._put_offline(place, f"{place} may be in the log directory {faulty[0]}")
+        return True
+
+    def _place_topic(self, topic: TopicImage, settings: TopicConfig, is_new: bool) -> None:
         for partition, image in enumerate(topic.partitions):
             topic_partition = TopicPartition(topic.name, partition)
             if self._node_id in image.replicas:
-                self._place(topic_partition, topic.id, image, settings)
+                if not self._is_lost(topic_partition, is_new):
+                    self._place(topic_partition, topic.id, image, settings)
             else:
                 self._remove(topic_partition)
 
