@@ -25,7 +25,7 @@ from confluent_kafka import (
 READ_SECONDS_MAX = 60.0
 CLIENT = {
     # A client gives up on a broker that is silent after a second, and looks around for the leader.
-    "socket.timeout.ms": 2000,
+    "socket.timeout.ms": 1000,
     "topic.metadata.refresh.interval.ms": 1000,
     "topic.metadata.refresh.fast.interval.ms": 100,
     "reconnect.backoff.ms": 50,
@@ -121,7 +121,7 @@ class Load:
                 "acks": "all",
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                "request.timeout.ms": 2000,
+                "request.timeout.ms": 1000,
                 "retry.backoff.ms": 50,
                 "message.timeout.ms": 300_000,
             }
