@@ -23,6 +23,7 @@ from moldau.cli.reassignment_plans import (
     throttled_topics,
     topics_of,
 )
+from moldau.cli.replica_moves import moves_of, start_moves, states_of
 from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 from moldau.model.names import TopicPartition
 
@@ -124,7 +125,8 @@ def numbers_of(text: str) -> list[int]:
 def execute(admin: Admin, given: Given, out: Output) -> None:
     from moldau.client.errors import UnsupportedVersionError
 
-    wanted = plan_of(json_file(given.text("reassignment-json-file")))
+    content = json_file(given.text("reassignment-json-file"))
+    wanted, moves = plan_of(content), moves_of(content)
     alive = {node.id for node in admin.describe_cluster().nodes}
     for replicas in wanted.values():
         for broker in replicas:
@@ -142,6 +144,8 @@ def execute(admin: Admin, given: Given, out: Output) -> None:
     out.line("\nSave this to use as the --reassignment-json-file option during rollback")
     if given.number("throttle") >= 0:
         throttle(admin, given, out, wanted, current)
+    if moves and given.number("replica-alter-log-dirs-throttle") >= 0:
+        throttle_moves(admin, given, out, {replica.broker_id for replica in moves})
     try:
         factor_may_change = not given.has("disallow-replication-factor-change")
         results = admin.alter_partition_reassignments(
@@ -161,6 +165,7 @@ def execute(admin: Admin, given: Given, out: Output) -> None:
     plural = "s" if len(wanted) > 1 else ""
     names = ",".join(str(tp) for tp in sorted(wanted))
     out.line(f"Successfully started partition reassignment{plural} for {names}")
+    start_moves(admin, moves, given.number("timeout"), out)
 
 
 def current_of(admin: Admin, partitions: Plan) -> Plan:
@@ -204,8 +209,20 @@ def throttle(admin: Admin, given: Given, out: Output, wanted: Plan, current: Pla
     out.line(f"The inter-broker throttle limit was set to {rate} B/s")
 
 
+def throttle_moves(admin: Admin, given: Given, out: Output, brokers: set[int]) -> None:
+    from moldau.client.admin_results import ConfigResource
+
+    rate = str(given.number("replica-alter-log-dirs-throttle"))
+    changes: dict[Any, dict[str, str | None]] = {
+        ConfigResource.broker(broker): {BROKER_THROTTLES[2]: rate} for broker in brokers
+    }
+    admin.incremental_alter_configs(changes).check()
+    out.line(f"The replica-alter-dir throttle limit was set to {rate} B/s")
+
+
 def verify(admin: Admin, given: Given, out: Output) -> None:
-    wanted = plan_of(json_file(given.text("reassignment-json-file")))
+    content = json_file(given.text("reassignment-json-file"))
+    wanted, moves = plan_of(content), moves_of(content)
     under_way = moving(admin)
     current = current_of(admin, wanted)
     out.line("Status of partition reassignment:")
@@ -219,8 +236,12 @@ def verify(admin: Admin, given: Given, out: Output) -> None:
                 f"There is no active reassignment of partition {tp}, but replica set is"
                 f" {commas(current[tp])} rather than {commas(wanted[tp])}."
             )
-    out.line()
-    if not any(tp in under_way for tp in wanted) and not given.has("preserve-throttles"):
+    states = states_of(admin, moves) if moves else {}
+    out.line("\n".join(states.values()))
+    is_busy = any(tp in under_way for tp in wanted) or any(
+        state.endswith("in progress.") for state in states.values()
+    )
+    if not is_busy and not given.has("preserve-throttles"):
         clear_throttles(admin, out, wanted)
 
 
@@ -313,7 +334,7 @@ TOOL = Tool(
         Flag(
             "--reassignment-json-file",
             'The plan: {"version": 1, "partitions": [{"topic": "orders", "partition": 0,'
-            ' "replicas": [1, 2]}]}',
+            ' "replicas": [1, 2]}]}; with "log_dirs": [...] also where on each broker',
             takes="FILE",
         ),
         Flag("--throttle", "Bytes a second between brokers.", "BYTES", kind=long, default=-1),
