@@ -93,6 +93,8 @@ class _Job:
                 self.refusal = str(refusal)
             except StorageFault as fault:
                 return fault.to_keep()
+            except OSError as error:
+                return StorageFault.of("cannot compact", self.log.directory, error)
             return None
 
         return run

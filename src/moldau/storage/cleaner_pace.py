@@ -11,7 +11,7 @@ SPAN_MS = 300
 class Pace:
     def __init__(self, clock: Clock, bytes_per_second: float) -> None:
         self._clock = clock
-        self._bytes_per_second = bytes_per_second
+        self._bytes_per_second = max(1.0, bytes_per_second)
         self._since_ms = clock.monotonic_ms()
         self._bytes = 0
 

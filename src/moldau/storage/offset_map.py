@@ -11,11 +11,14 @@ import mmap
 from moldau.records.batch import BatchHeader, Buffer
 from moldau.records.filtering import SLOT_BYTES, newest_offset, note_keys
 
+LOAD_FACTOR_MIN = 0.01
+
 
 class OffsetMap:
     def __init__(self, memory_bytes: int, load_factor: float, keys_max: int) -> None:
         """Room for as many keys as fill `memory_bytes` to the load factor, but no more than
         `keys_max` can need: most logs are small."""
+        load_factor = max(LOAD_FACTOR_MIN, load_factor)
         slots_wanted = int(keys_max / load_factor) + 2
         self._slots = max(2, min(memory_bytes // SLOT_BYTES, slots_wanted))
         # One slot stays free: searching ends there.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import mmap
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -173,6 +175,30 @@ def test_a_map_too_small_for_one_batch_is_said_once(
         bench.cleaner.look()
     assert len(caplog.records) == 1
     assert "raise log.cleaner.dedupe.buffer.size" in caplog.text
+
+
+def test_memory_that_cannot_be_had_is_a_fault_and_no_end(
+    bench: CompactionBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(bench)
+    with monkeypatch.context() as patched, caplog.at_level(logging.ERROR):
+
+        def refuse(descriptor: int, size_bytes: int) -> None:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+        patched.setattr(mmap, "mmap", refuse)
+        bench.cleaner.look()
+    assert f"cannot compact {bench.directory}: Cannot allocate memory" in caplog.text
+    bench.cleaner.look()
+    assert bench.records() == NEWEST
+
+
+@pytest.mark.parametrize("changes", [{"map_load_factor": 0.0}, {"map_load_factor": 1.0}])
+def test_any_load_factor_will_do(bench: CompactionBench, changes: dict[str, float]) -> None:
+    bench.cleaning = small_cleaner(**changes)
+    fill(bench)
+    bench.cleaner.look()
+    assert bench.records() == NEWEST
 
 
 def test_a_damaged_batch_is_never_copied(
