@@ -1,0 +1,83 @@
+"""A broker with two log directories and a topic that wanders between them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from moldau.client.admin import Admin
+from moldau.client.admin_results import TopicPartitionReplica
+from moldau.client.errors import KafkaError
+from tests.support.broker_process import BrokerProcess
+from tests.support.eventually import eventually
+
+RECORDS = 4000
+VALUE_BYTES = 1000
+
+
+class TwoDisks:
+    def __init__(self, directory: Path) -> None:
+        self.paths = [str(directory / "a"), str(directory / "b")]
+        settings = {"log.dirs": ",".join(self.paths), "log.segment.bytes": "1048576"}
+        self.broker = BrokerProcess(directory, overrides=settings)
+        self.delivered = 0
+
+    def produce(self, count: int) -> None:
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
+        for number in range(self.delivered, self.delivered + count):
+            producer.produce("t", b"%d " % number + b"x" * VALUE_BYTES, on_delivery=self.count)
+        assert producer.flush(30) == 0
+
+    def count(self, error: object, _message: object) -> None:
+        assert error is None, error
+        self.delivered += 1
+
+    def read(self) -> list[int]:
+        settings = {"bootstrap.servers": self.broker.bootstrap, "group.id": "-", "log_level": 0}
+        consumer = Consumer(settings)
+        consumer.assign([TopicPartition("t", 0, 0)])
+        numbers: list[int] = []
+        try:
+            while len(numbers) < self.delivered:
+                messages = consumer.consume(min(1000, self.delivered - len(numbers)), timeout=20)
+                assert messages, f"only {len(numbers)} of {self.delivered} records came"
+                numbers += [int((message.value() or b"").split()[0]) for message in messages]
+        finally:
+            consumer.close()
+        return numbers
+
+    def home(self) -> str:
+        """The directory that the topic's log is in; a copy on its way does not count."""
+        (found,) = (path for path in self.paths if (Path(path) / "t-0").is_dir())
+        return found
+
+    def other(self) -> str:
+        return self.paths[1 - self.paths.index(self.home())]
+
+    def move(self, path: str) -> KafkaError | None:
+        replica = TopicPartitionReplica("t", 0, 0)
+        with Admin(bootstrap_servers=self.broker.bootstrap) as admin:
+            return admin.alter_replica_log_dirs({replica: path})[replica]
+
+
+def move_by_plan(disks: TwoDisks, scratch: Path, tool: Callable[..., str]) -> None:
+    """`tool(*arguments)` is a reassign-partitions and returns what it printed."""
+    target = disks.other()
+    row = {"topic": "t", "partition": 0, "replicas": [0], "log_dirs": [target]}
+    plan = scratch / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    asked = ["--bootstrap-server", disks.broker.bootstrap, "--reassignment-json-file", str(plan)]
+    executed = tool(*asked, "--execute")
+    started = f"Successfully started moving log directory to {target} for replica t-0 with broker 0"
+    assert started in executed
+    eventually(lambda: (Path(target) / "t-0").is_dir())
+    verified = tool(*asked, "--verify")
+    assert verified.splitlines()[:3] == [
+        "Status of partition reassignment:",
+        "Reassignment of partition t-0 is completed.",
+        "Reassignment of replica t-0-0 completed successfully.",
+    ]
+    assert disks.read() == list(range(disks.delivered))
