@@ -53,7 +53,7 @@ class World:
             trigger="available_now",
             **options,
         )
-        assert query.awaitTermination(90)
+        assert query.awaitTermination(120)
         records = read_committed(self.bootstrap, self.target)
         new, self.seen = records[self.seen :], len(records)
         return [f"{r.key.decode()} {(r.value or b'').decode()}" for r in new]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import struct
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -78,8 +81,37 @@ def test_the_command_looks_keys_up(
     assert "There is no key nobody" in capsys.readouterr().err
 
 
+def test_the_command_serves_a_topic_until_it_is_interrupted(
+    bootstrap: str, fresh_name: Name
+) -> None:
+    topic = make_topic(bootstrap, fresh_name("counts"))
+    send(bootstrap, topic, [("kafka", long(7))])
+    words = ["--bootstrap-server", bootstrap, "--topic", topic, "--value-format", "long"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "moldau.main", "pipeline", "query", *words, "--serve", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as served:
+        try:
+            assert served.stdout is not None
+            told = served.stdout.readline()
+            assert told.startswith(f"1 keys of {topic} at http://127.0.0.1:")
+            address = told.split(" at ")[1].split("/keys")[0]
+            assert ask(f"{address}/keys/kafka")[1]["value"] == 7
+            served.send_signal(signal.SIGINT)
+            _, complaint = served.communicate(timeout=30)
+            assert "Traceback" not in complaint
+        finally:
+            served.kill()
+
+
 def test_state_is_a_frame_that_outlives_the_query(
-    spark: Any, bootstrap: str, fresh_name: Name, tmp_path: Path
+    spark: Any,
+    bootstrap: str,
+    fresh_name: Name,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     k = Kafka(spark, bootstrap)
     source, target = (make_topic(bootstrap, fresh_name(stem)) for stem in ("in", "out"))
@@ -96,9 +128,19 @@ def test_state_is_a_frame_that_outlives_the_query(
         checkpoint=checkpoint,
         trigger="available_now",
     )
-    assert query.awaitTermination(90)
+    assert query.awaitTermination(120)
     rows = {tuple(row) for row in state_of(spark, checkpoint).collect()}
     assert rows == {("a", 2), ("b", 1)}
     assert operators(spark, checkpoint).count() == 1
     with pytest.raises(SinkError, match="no checkpoint at /nowhere"):
         state_of(spark, "/nowhere")
+    capsys.readouterr()
+    try:
+        assert run(["query", "--checkpoint", checkpoint, "--json"]) == 0
+        shown = json.loads(capsys.readouterr().out)
+        assert sorted(tuple(row.values()) for row in shown) == [("a", 2), ("b", 1)]
+        assert run(["query", "--checkpoint", "/nowhere"]) != 0
+        assert "There is no checkpoint at /nowhere" in capsys.readouterr().err
+    finally:
+        # The command has set the session that it found to its own ways.
+        spark.conf.set("spark.sql.shuffle.partitions", 2)

@@ -96,7 +96,7 @@ def test_counts_are_written_exactly_once_with_marker_and_group(
         checkpoint=str(tmp_path / "checkpoint"),
         trigger="available_now",
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(120)
     records = read_committed(bootstrap, target)
     last = {r.key: struct.unpack(">q", r.value)[0] for r in records}
     assert last == {b"a": 30, b"b0": 10, b"b1": 10, b"b2": 10}
@@ -156,7 +156,7 @@ def test_a_driver_that_fails_writes_its_batch_once_all_the_same(
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(120)
     records = read_committed(bootstrap, target)
     assert [(r.key, struct.unpack(">q", r.value)[0]) for r in records] == [(b"x", 10)]
 
@@ -192,12 +192,37 @@ def test_at_least_once_writes_every_row(
         guarantee="at_least_once",
         trigger="available_now",
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(120)
     records = read_committed(bootstrap, target)
     assert {(r.key, r.value) for r in records} == {
         (f"k{n}".encode(), f"v{n}".encode()) for n in range(50)
     }
     assert len(records) == 50
+
+
+def test_sparks_own_stream_writer_goes_on_where_it_was(
+    spark: Any, bootstrap: str, topics: tuple[str, str], tmp_path: Path
+) -> None:
+    source, target = topics
+    k = Kafka(spark, bootstrap)
+    rows = k.stream(source, startingOffsets="earliest", includeHeaders=True)
+    for first in (0, 20):
+        send(bootstrap, source, [(f"k{n}", f"v{n}") for n in range(first, first + 20)])
+        query = (
+            rows.select("key", "value", "headers")
+            .writeStream.format("moldau")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("topic", target)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(120)
+    records = read_committed(bootstrap, target)
+    assert sorted((r.key, r.value) for r in records) == sorted(
+        (f"k{n}".encode(), f"v{n}".encode()) for n in range(40)
+    )
+    assert all(r.partition == partition_for_key(r.key, 3) for r in records)
 
 
 def test_what_cannot_be_written_is_told_before_the_query_starts(

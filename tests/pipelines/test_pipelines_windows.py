@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ class Pipeline:
             trigger="available_now",
             **options,
         )
-        assert query.awaitTermination(90)
+        assert query.awaitTermination(120)
         records = read_committed(self.bootstrap, self.target)
         return {r.key.decode(): struct.unpack(">q", r.value)[0] for r in records}
 
@@ -90,14 +91,27 @@ def test_a_session_ends_when_nothing_came_for_the_gap(pipeline: Pipeline) -> Non
 def test_processing_time_is_the_time_of_the_batch_whatever_records_say(
     pipeline: Pipeline,
 ) -> None:
-    import time
-
     words = windows.tumbling(pipeline.words(), "1 hour", time=windows.PROCESSING)
     before_ms = time.time_ns() // 1_000_000
     found = pipeline.run(words.groupBy("word").count(), ("a", 1), ("a", 90_000))
     start_ms = {int(key.split("@")[1].split("/")[0]) for key in found}
     assert sum(found.values()) == 2
     assert all(before_ms - 3_600_000 <= each for each in start_ms)
+
+
+def test_a_topic_that_stamps_records_itself_has_windows_of_the_time_of_arrival(
+    pipeline: Pipeline, bootstrap: str, fresh_name: Name
+) -> None:
+    pipeline.source = make_topic(
+        bootstrap, fresh_name("in"), message_timestamp_type="LogAppendTime"
+    )
+    words = windows.tumbling(pipeline.words(), "1 hour", grace="1 hour")
+    before_ms = time.time_ns() // 1_000_000
+    found = pipeline.run(words.groupBy("word").count(), ("a", 1), ("a", 90_000))
+    after_ms = time.time_ns() // 1_000_000
+    edges = [key.strip("[]").split("@")[1].split("/") for key in found]
+    assert sum(found.values()) == 2
+    assert all(int(start) <= after_ms and before_ms < int(end) for start, end in edges)
 
 
 def test_keys_of_windows_have_the_bytes_of_javas_serializers(spark: Any) -> None:
