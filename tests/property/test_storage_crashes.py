@@ -311,7 +311,9 @@ class Life:
             floor = min(floor, self.durable_end)
         assert log.offset_end >= floor, f"acknowledged batches up to {floor} are lost"
         assert log.log_start_offset <= self.start_offset_next or self.truncating == 0
-        assert log.log_start_offset >= self.log_start_checkpointed
+        # Where whole segments went the directory says so, which a power cut may undo.
+        assert lost_power or log.log_start_offset >= self.log_start_checkpointed
+        self.log_start_checkpointed = min(self.log_start_checkpointed, log.log_start_offset)
         self.batches = [each for each in written if each.offset_end <= log.offset_end]
         if self.truncating == 0 and not read_all(log):
             self.batches = []

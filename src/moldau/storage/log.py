@@ -109,7 +109,7 @@ class PartitionLog(ReadableLog):
     def settings(self, settings: LogSettings) -> None:
         self._settings = settings
         self._segment_bytes = settings.internal_segment_bytes or settings.segment_bytes
-        self._flush_messages = settings.flush_messages
+        self._flush_delta = settings.flush_messages - 1
         self.segments.active.set_roll_timestamp(settings.roll_ms)
 
     # -- appending ---------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class PartitionLog(ReadableLog):
         self._write(segment, records, size, offset_last, max_timestamp)
         if producer_id >= 0:
             self._note(admission.record(self.producers, records, header, base_offset))
-        if offset_last >= self.recovery_point + self._flush_messages:
+        if offset_last >= self.recovery_point + self._flush_delta:
             self.flush()
         append_time = max_timestamp if header[5] & LOG_APPEND_TIME_FLAG else NO_TIMESTAMP
         return Appended(base_offset, offset_last, append_time, self.log_start_offset, False)
@@ -164,7 +164,7 @@ class PartitionLog(ReadableLog):
             self._write(segment, batch, size, offset_last, header.max_timestamp)
             if header.has_producer:
                 self._note(admission.record(self.producers, batch, header, header.base_offset))
-        if self.offset_end > self.recovery_point + self._flush_messages:
+        if self.offset_end > self.recovery_point + self._flush_delta:
             self.flush()
         return self.offset_end
 

@@ -393,6 +393,13 @@ def test_records_are_flushed_when_so_many_have_come(tmp_path: Path) -> None:
     assert bench.log.recovery_point == 6
 
 
+def test_with_one_as_the_limit_no_record_is_answered_before_it_is_on_disk(tmp_path: Path) -> None:
+    bench = small(tmp_path, flush_messages=1)
+    for count in range(1, 4):
+        bench.append(batch(1))
+        assert bench.log.recovery_point == count
+
+
 # Faults
 
 
