@@ -6,6 +6,7 @@ whole. Otherwise every partition has its own outcome, as in Apache Kafka 3.9.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 
@@ -32,6 +33,8 @@ log = logging.getLogger("state.change.logger")
 
 TOPIC_IDS_SINCE = 5
 NO_BROKER_EPOCH = -1
+ROLES_AT_ONCE = 100
+"""Some thousand take a second."""
 
 Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 
@@ -59,7 +62,15 @@ async def leader_and_isr(
         "%d partitions",
         *(on.node_id, request.controller_id, request.controller_epoch, len(rows)),
     )
-    errors = on.replicas.take_roles(rows)
+    errors: dict[TopicPartition, Error] = {}
+    for first in range(0, len(rows), ROLES_AT_ONCE):
+        if first:
+            # Clients get their turn, and perhaps another controller.
+            await asyncio.sleep(0)
+            refusal = _refusal(request, member, on)
+            if refusal is not None:
+                return LeaderAndIsrResponse(error_code=refusal)
+        errors |= on.replicas.take_roles(rows[first : first + ROLES_AT_ONCE])
     member.publish(member.view.image)
     return _leader_and_isr_response(rows, errors, ctx.api_version)
 
