@@ -100,6 +100,8 @@ def decode_all(
 
     into = _parsed(text)
     found: list[Any] = []
+    written: Any = None
+    written_id = -1  # Neighbours mostly have one schema.
     for value in values:
         if value is None:
             found.append(None)
@@ -108,7 +110,9 @@ def decode_all(
             magic, schema_id = PREFIX.unpack_from(value)
             if magic != MAGIC:
                 raise ValueError(f"it begins with {magic}, not with {MAGIC}")
-            written = _parsed(registry_at(registry).schema(schema_id))
+            if schema_id != written_id:
+                written = _parsed(registry_at(registry).schema(schema_id))
+                written_id = schema_id
             body = BytesIO(value)
             body.seek(PREFIX.size)
             found.append(schemaless_reader(body, written, into))
