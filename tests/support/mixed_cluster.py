@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic
 from kazoo.client import KazooClient
 
 from tests.support.apache_kafka_39 import java39_command, run_tool_39
@@ -129,9 +130,13 @@ class Cluster:
         eventually(all_know, SECONDS_MAX)
 
     def seen_by(self, number: int, topic: str | None = None) -> Any:
-        """The cluster as that broker describes it."""
+        """The cluster as that broker describes it: empty until the controller has told it."""
         admin = AdminClient({"bootstrap.servers": self.brokers[number].bootstrap, "log_level": 0})
-        return admin.list_topics(topic, timeout=SECONDS_MAX)
+        try:
+            return admin.list_topics(topic, timeout=SECONDS_MAX)
+        except KafkaException as nothing:
+            assert nothing.args[0].code() == KafkaError._PARTIAL, nothing
+            return ClusterMetadata()
 
     # The tree
 
@@ -151,10 +156,12 @@ class Cluster:
 
         def all_know() -> bool:
             running = [n for n, broker in self.brokers.items() if broker.process is not None]
-            seen = [self.seen_by(n, topic).topics[topic].partitions for n in running]
+            seen = [self.seen_by(n, topic).topics for n in running]
             return self.state(topic, partition)["leader"] == leader and all(
-                partition in partitions and partitions[partition].leader == leader
-                for partitions in seen
+                topic in topics
+                and partition in topics[topic].partitions
+                and topics[topic].partitions[partition].leader == leader
+                for topics in seen
             )
 
         eventually(all_know, SECONDS_MAX)
