@@ -118,6 +118,13 @@ class Partition:
         if not is_new_epoch and image.partition_epoch < self.partition_epoch:
             # The answer to a proposal was quicker than this.
             return False
+        # Told again what is known already: a proposal under way may still be granted, and whoever
+        # is to join by it counts until the controller has said something new.
+        is_open = (
+            self.is_isr_pending
+            and not is_new_epoch
+            and image.partition_epoch == self.partition_epoch
+        )
         self.leader = image.leader
         self.leader_epoch = image.leader_epoch
         self.partition_epoch = image.partition_epoch
@@ -130,7 +137,8 @@ class Partition:
         if is_new_epoch:
             self.epoch_start = self.offset_end
         self._know_followers(image, now, is_new_epoch)
-        self._commit_isr(frozenset(image.isr))
+        if not is_open:
+            self._commit_isr(frozenset(image.isr))
         self._await(now)
         self._advance()
         return is_new_epoch

@@ -141,6 +141,21 @@ def test_a_role_that_is_older_than_an_answer_changes_nothing() -> None:
     assert partition.isr == {1, 2}
 
 
+def test_a_role_that_says_nothing_new_leaves_a_proposal_under_way() -> None:
+    # The controller may yet grant it: to commit without the one that joins could lose records.
+    partition = leading(1)
+    partition.follower_fetched(2, 10, now=0)
+    proposal = partition.propose_join(2, ID, now=0)
+    partition.appended(15)
+    partition.change(PartitionImage(1, 5, (1, 2, 3), (1,), 20), now=LAG_MS + 1)
+    partition.look_again(2 * LAG_MS + 2)
+    assert partition.high_watermark == 10
+    assert partition.answered(proposal, granted(proposal), now=2 * LAG_MS + 3) is None
+    assert partition.isr == {1, 2}
+    partition.change(PartitionImage(1, 5, (1, 2, 3), (1,), 22), now=3 * LAG_MS)
+    assert partition.high_watermark == 15
+
+
 def test_a_follower_that_keeps_up_holds_back_the_watermark_until_it_can_join() -> None:
     # Or under steady writes a leader alone in the ISR would run away from everybody.
     partition = leading(1, offset_end=10)
