@@ -9,7 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from math import inf
 
 from tests.sim.scenario import Outcome, run
 
@@ -23,6 +26,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=100, help="how many (%(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument(
+        "--seconds", type=float, default=inf, help="begin no seed after so long (no limit)"
+    )
     given = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != "0":
         # The order of sets of names is part of what a seed decides.
@@ -30,11 +36,17 @@ def main() -> int:
         os.execve(sys.executable, [sys.executable, "-m", "tests.sim", *sys.argv[1:]], environment)
     if given.seed is not None:
         return _report([run(given.seed, with_logs=True)], whole=True)
-    seeds = range(given.first, given.first + given.seeds)
-    failures = []
+    return _run_many(range(given.first, given.first + given.seeds), given.processes, given.seconds)
+
+
+def _run_many(seeds: range, processes: int, seconds: float) -> int:
+    failures: list[Outcome] = []
     acknowledged = done = 0
-    with ProcessPoolExecutor(given.processes, max_tasks_per_child=200) as pool:
-        for outcome in pool.map(run, seeds, chunksize=10):
+    until = time.monotonic() + seconds
+    with ProcessPoolExecutor(processes) as pool:
+        for outcome in pool.map(partial(_run_until, until), seeds):
+            if outcome is None:
+                continue
             done += 1
             acknowledged += outcome.acknowledged
             if outcome.faults:
@@ -45,6 +57,14 @@ def main() -> int:
                     break
     print(f"{done} seeds, {len(failures)} failures, {acknowledged} acknowledged batches")
     return _report(failures[:1]) if failures else 0
+
+
+def _run_until(until: float, seed: int) -> Outcome | None:
+    """None if the time is over. The story of a seed that passes is of no interest."""
+    if time.monotonic() > until:
+        return None
+    outcome = run(seed)
+    return outcome if outcome.faults else outcome._replace(trace=[])
 
 
 def _report(outcomes: list[Outcome], *, whole: bool = False) -> int:
