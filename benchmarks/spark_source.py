@@ -70,7 +70,8 @@ def main() -> None:
     from benchmarks.spark_confluent import ConfluentSource
 
     spark.dataSource.register(ConfluentSource)
-    print(f"{machine()}, Spark {spark.version}")
+    facts = ", ".join(f"{name} {fact}" for name, fact in machine().items())
+    print(f"{facts}; Spark {spark.version}")
     with tempfile.TemporaryDirectory() as folder, BrokerProcess(Path(folder)) as broker:
         for size, full in ROWS.items():
             rows = int(full * asked.share) // SEND_ROWS * SEND_ROWS

@@ -22,13 +22,20 @@ SETTINGS = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
 }
+JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Queries of a few rows never earn back what the optimizing compiler costs."""
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     from moldau.pipelines import session
 
-    made = session("tests", "local[2]", spark_sql_shuffle_partitions=2)
+    made = session(
+        "tests",
+        "local[2]",
+        spark_sql_shuffle_partitions=2,
+        **{"spark.driver.extraJavaOptions": JVM},
+    )
     yield made
     made.stop()
 

@@ -72,12 +72,12 @@ def fire(bootstrap: str, fresh_name: Name, tmp_path: Path) -> Fire:
     return Fire(bootstrap, fresh_name, tmp_path, "local[2]")
 
 
-def test_a_driver_killed_around_the_end_of_a_transaction_leaves_each_batch_once(
+def test_a_driver_killed_after_its_commit_and_a_task_killed_leave_each_batch_once(
     fire: Fire,
 ) -> None:
-    fire.send(300)
-    assert fire.run("ended:1") == -signal.SIGKILL
-    assert fire.run("end:0") == -signal.SIGKILL
+    fire.send(200)
+    # Spark does not know that the batch is written; the next driver loses a task besides.
+    assert fire.run("ended:0") == -signal.SIGKILL
     assert fire.run("task:0") == 0
     fire.check()
 

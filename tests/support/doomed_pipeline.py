@@ -72,7 +72,9 @@ def arrange() -> None:
 def main() -> None:
     bootstrap, source, target, app, checkpoint, master = sys.argv[1:]
     arrange()
-    spark = session(app, master, spark_sql_shuffle_partitions=2)
+    # A driver that lives for seconds has no use for the optimizing compiler.
+    jvm = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    spark = session(app, master, spark_sql_shuffle_partitions=2, **jvm)
     k = Kafka(spark, bootstrap)
     words = k.stream(source, startingOffsets="earliest", maxOffsetsPerTrigger=100)
     counts = words.groupBy(F.col("value").cast("string").alias("word")).count()
