@@ -32,7 +32,10 @@ def submit_partitions(command: AddPartitions, on: Services) -> asyncio.Future[ob
     coordinator = _coordinator(command.transactional_id, on)
     if on.member is None or coordinator in (on.node_id, NO_LEADER):
         return on.transactions.submit(command.transactional_id, command)
-    return asyncio.get_running_loop().create_task(_ask(coordinator, command, on))
+    asking = asyncio.get_running_loop().create_task(_ask(coordinator, command, on))
+    # Whoever asked may have gone meanwhile, or may ask anew: then nobody looks at a refusal.
+    asking.add_done_callback(lambda task: task.cancelled() or task.exception())
+    return asking
 
 
 def _coordinator(transactional_id: str, on: Services) -> BrokerId:
