@@ -51,6 +51,8 @@ class Load:
         self._invariants = invariants
         self._tasks: list[asyncio.Task[None]] = []
         self.moves = Moves(client, TOPIC, PARTITIONS)
+        self._coordinator: int | None = None
+        """Of the transactions."""
         self.is_ending = False
         self.acknowledged = 0
         self.transactions = 0
@@ -300,15 +302,20 @@ class Load:
 
     async def _ask_coordinator(self, request: Any, version: int, code_of: Any) -> Any:
         while True:
-            node = await self._client.coordinator("x", 1)
+            # As every client does: with whom it went well last time it goes on.
+            if self._coordinator is None:
+                self._coordinator = await self._client.coordinator("x", 1)
+            node = self._coordinator
             try:
                 answer = await self._client.call(node, request, version, "transactions")
             except PeerUnreachable:
+                self._coordinator = None
                 await self._client.pause()
                 continue
             code = code_of(answer)
             if not code:
                 return answer
+            self._coordinator = None
             if self._invariants.is_newest(TRANSACTIONS, node) and not self._client.should_retry(
                 code, f"{type(request).__name__} at b{node}"
             ):
