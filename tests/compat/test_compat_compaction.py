@@ -29,6 +29,8 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.logs import SmallSettings
 from tests.support.virtual_time import ManualClock
 
+pytestmark = pytest.mark.compat
+
 SEGMENT_MS = 10_000
 NEVER_MS = 10**14
 CLEAN_SECONDS_MAX = 60
