@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +16,6 @@ from typing import Any
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.zookeeper import free_ports
 
 
 class Commands:
@@ -41,8 +42,21 @@ def commands(tmp_path: Path) -> Iterator[Commands]:
 
 
 def free_port_for_three() -> int:
-    """Brokers listen on it and the two after; ZooKeeper a thousand above."""
-    return next(port for port in free_ports(30) if port < 60_000)
+    """Brokers listen on it and the two after; ZooKeeper a thousand above. Below those that the
+    system hands out to others meanwhile."""
+    for port in random.Random(os.getpid()).sample(range(12_000, 30_000), 100):
+        if all(map(is_free, (port, port + 1, port + 2, port + 1000))):
+            return port
+    raise AssertionError("no three ports in a row are free")
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as tried:
+        try:
+            tried.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def test_a_cluster_is_started_mended_shown_and_stopped(commands: Commands) -> None:

@@ -131,4 +131,9 @@ TOOL = Tool(
     flags=(),
     main=query,
     commands=(QUERY,),
+    examples=(
+        "moldau pipeline query --checkpoint ckpt/wordcount",
+        "moldau pipeline query --bootstrap-server localhost:9092 "
+        "--topic streams-wordcount-output --key hello --value-format long",
+    ),
 )

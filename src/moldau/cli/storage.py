@@ -80,4 +80,5 @@ TOOL = Tool(
             examples=("moldau storage adopt --log-dir /var/lib/kafka",),
         ),
     ),
+    examples=("moldau storage adopt --log-dir /var/lib/kafka",),
 )
