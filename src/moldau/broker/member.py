@@ -153,6 +153,11 @@ class Member:
         timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
         return await patiently(ask, clock=self._clock, timers=self._timers, timeout_ms=timeout_ms)
 
+    @property
+    def _session_ms(self) -> Millis:
+        """After so long without an answer the session is over."""
+        return self._config().zookeeper_session_timeout_ms + SESSION_SLACK_MS
+
     async def introduced(self) -> None:
         def is_known(image: ClusterImage) -> bool:
             return self._node_id in image.brokers
@@ -167,9 +172,7 @@ class Member:
     async def _register(self) -> None:
         assert self._node is not None
         path = paths.broker_path(self._node_id)
-        deadline_ms = (
-            self._clock.monotonic_ms() + self._config().zookeeper_session_timeout_ms + 5000
-        )
+        deadline_ms = self._clock.monotonic_ms() + self._session_ms
         if self._attempt is None:
             self._attempt = self._clock.wall_ms(), await self._store.transaction()
         said_at_ms, before = self._attempt
@@ -237,7 +240,13 @@ class Member:
                 _settle(future, True)
 
     async def learn_topics(self, names: Collection[str]) -> None:
-        known = await self._configs.topics(names)
+        # Nobody tells this broker its roles a second time while its session lives.
+        known = await patiently(
+            lambda: self._configs.topics(names),
+            clock=self._clock,
+            timers=self._timers,
+            timeout_ms=self._session_ms,
+        )
         before = self.view.image.topic_configs
         after = {name: row for name, row in before.items() if name not in known}
         after.update({name: row for name, row in known.items() if row})

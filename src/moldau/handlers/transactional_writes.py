@@ -116,6 +116,7 @@ class TransactionalWrites:
             return {write.place: refusal for write in writes}
         producer_id = writes[0].header.producer_id
         turn = self._turns.get(producer_id)
+        asked = None
         if turn is None:
             asked = _ask(request, ctx, on, writes)
             if asked is None:
@@ -126,7 +127,7 @@ class TransactionalWrites:
         turn.users += 1
         try:
             async with turn.lock:
-                return await _wait(request, ctx, on, writes)
+                return await _wait(request, ctx, on, writes, asked)
         finally:
             turn.users -= 1
             if not turn.users:
@@ -134,10 +135,14 @@ class TransactionalWrites:
 
 
 async def _wait(
-    request: ProduceRequest, ctx: RequestContext, on: Services, writes: list[_Write]
+    request: ProduceRequest,
+    ctx: RequestContext,
+    on: Services,
+    writes: list[_Write],
+    asked: _Asked | None,
 ) -> Refusals:
-    """Ask, and ask again while it is too early: that soon passes, and to send all its records
-    again would cost the client more."""
+    """Ask (unless that was done just now), and ask again while it is too early: that soon passes,
+    and to send all its records again would cost the client more."""
     from moldau.transactions.verification import produce_refusal
 
     config = on.config
@@ -145,7 +150,7 @@ async def _wait(
     deadline_ms = on.clock.monotonic_ms() + wait_ms
     while True:
         counts = [write.markers_count for write in writes]
-        asked = _ask(request, ctx, on, writes)
+        asked = asked or _ask(request, ctx, on, writes)
         if asked is None:
             return NO_REFUSALS
         try:
@@ -153,6 +158,7 @@ async def _wait(
         except ApiError:
             if asked.is_too_early and on.clock.monotonic_ms() < deadline_ms:
                 await on.timers.pause(config.add_partitions_to_txn_retry_backoff_ms)
+                asked = None
                 continue
         # A transaction that was ended while we asked would give this batch no marker.
         ended = produce_refusal(Error.TRANSACTION_ABORTABLE, ctx.api_version)

@@ -34,6 +34,7 @@ from moldau.wire.messages.topics import (
     CreateTopicsResponse,
 )
 from tests.support.controllers import eventually
+from tests.support.services import turns
 
 NODE = BrokerNode(1, (Endpoint("PLAINTEXT", "here", 9092),))
 
@@ -146,7 +147,7 @@ def test_a_broker_that_registers_while_zookeeper_elects_a_leader_tries_again() -
         world = await World(tree).start()
         create, faults = world.session.create, ["refused", "lost"]
 
-        async def creating(path: str, *rest: object, **named: Any) -> str:
+        async def creating(path: str, *rest: Any, **named: Any) -> str:
             fault = faults.pop(0) if faults and path == paths.broker_path(1) else None
             made = path if fault == "refused" else await create(path, *rest, **named)
             if fault is not None:
@@ -221,6 +222,40 @@ def test_topics_that_get_a_first_replica_here_come_with_their_settings() -> None
         count = len(world.images)
         await world.member.learn_topics(["t"])
         assert len(world.images) == count, "nothing new, nothing told"
+        await world.stop()
+
+    play(story)
+
+
+def test_a_broker_without_zookeeper_for_a_moment_takes_its_roles_when_it_is_back() -> None:
+    """The controller does not send them again to a broker whose session lives on."""
+
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree).start()
+        config = paths.encode_config({"retention.ms": "5"})
+        tree.write([Create(paths.topic_config_path("t"), config)], None)
+        world.session.cut_off()
+        learning = asyncio.create_task(world.member.learn_topics(["t"]))
+        await turns()
+        assert not learning.done()
+        world.session.reconnect(expired=False)
+        await learning
+        assert world.member.image.topic_configs == {"t": {"retention.ms": "5"}}
+        await world.stop()
+
+    play(story)
+
+
+def test_a_broker_whose_session_must_be_over_gives_its_roles_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("moldau.broker.member.SESSION_SLACK_MS", 0)
+
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree, zookeeper_session_timeout_ms="1").start()
+        world.session.cut_off()
+        with pytest.raises(StoreUnavailable):
+            await world.member.learn_topics(["t"])
         await world.stop()
 
     play(story)

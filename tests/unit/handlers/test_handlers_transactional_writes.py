@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from moldau.model.cluster import PartitionImage
-from moldau.model.errors import Error
+from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from moldau.replication.markers import TransactionEnd
 from moldau.transactions.commands import (
@@ -294,5 +294,28 @@ def test_a_transaction_that_ends_while_the_coordinator_is_asked_takes_no_more_ba
         waiting.set_result({PLACE: Error.NONE})
         await turns()
         assert row(write.result()).error_code == Error.TRANSACTION_ABORTABLE
+
+    play(scenario, tmp_path)
+
+
+def test_a_coordinator_that_takes_its_time_is_asked_once(tmp_path: Path) -> None:
+    """Nobody would look at the refusal of a question that was asked a second time."""
+
+    async def scenario(node: Node) -> None:
+        producer = await writer(node)
+        asked: list[asyncio.Future[object]] = []
+
+        def submit(key: str, command: object) -> asyncio.Future[object]:
+            asked.append(node.loop.create_future())
+            return asked[-1]
+
+        node.on.transactions.submit = submit  # type: ignore[method-assign]
+        write = node.park(producer.request(), REGISTERS)
+        await turns()
+        assert len(asked) == 1
+        asked[0].set_exception(ApiError(Error.NOT_COORDINATOR, "another broker leads now"))
+        await turns()
+        assert row(write.result()).error_code == Error.NOT_ENOUGH_REPLICAS
+        assert len(asked) == 1
 
     play(scenario, tmp_path)
