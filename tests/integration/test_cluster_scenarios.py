@@ -8,6 +8,7 @@ that moves while it is written to.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -77,17 +78,41 @@ def test_a_replica_that_restarts_keeps_what_lies_above_its_high_watermark(
     assert cluster.values("kip101-loss") == ["m1", "m2", "m3"]
 
 
-def test_a_leader_that_comes_back_drops_what_the_others_never_had(cluster: ClusterOfThree) -> None:
-    cluster.place("kip101-split", 0, 1)
-    cluster.write("kip101-split", "m1")
-    # m2 reaches only the leader, which has told no lie: with acks=1 it may be lost.
+def leave_a_record_with_the_leader_alone(cluster: ClusterOfThree, topic: str) -> None:
+    """Broker 1 lives, leads and has "m1"; broker 0, which is gone, has "m2" as well.
+
+    A fetch of broker 1 may wait at the leader, which answers it with the new record even though
+    broker 1 stands still: what the sockets hold of the answer is read when it goes on. So the
+    record is many times as large as what they hold, and the answer ends in its midst.
+    """
+    alone = "m2" * 4_000_000
+    limit = len(alone) + 1000
+    cluster.place(topic, 0, 1, max_message_bytes=str(limit))
+    settings = {"bootstrap.servers": cluster.bootstrap, "acks": "1", "log_level": 0}
+    # It knows the leader before broker 1 stands still, whose session must outlive the pause.
+    producer = Producer({**settings, "message.max.bytes": limit})
+    faults: list[object] = []
+    producer.produce(topic, "m1", on_delivery=lambda fault, _: faults.append(fault))
+    assert producer.flush(SECONDS_MAX) == 0
+    are_alike(cluster, topic, 0, 1)
     held = cluster.brokers[1].process
     assert held is not None
     held.send_signal(signal.SIGSTOP)
-    cluster.write("kip101-split", "m2", acks="1")
+    stands = os.WSTOPPED | os.WNOHANG
+    eventually(lambda: os.waitid(os.P_PID, held.pid, stands) is not None)
+    producer.produce(topic, alone, on_delivery=lambda fault, _: faults.append(fault))
+    assert producer.flush(SECONDS_MAX) == 0
+    assert faults == [None, None]
     cluster.brokers[0].kill()
     held.send_signal(signal.SIGCONT)
-    eventually(lambda: cluster.state("kip101-split")["leader"] == 1)
+    eventually(lambda: cluster.state(topic)["leader"] == 1)
+    assert alone.encode() in cluster.log_bytes(0, topic)
+    assert b"m2m2m2m2" not in cluster.log_bytes(1, topic)
+
+
+def test_a_leader_that_comes_back_drops_what_the_others_never_had(cluster: ClusterOfThree) -> None:
+    # The leader has told no lie: what is written with acks=1 may be lost.
+    leave_a_record_with_the_leader_alone(cluster, "kip101-split")
     cluster.write("kip101-split", "m3")
     # The logs part at offset 1. The old leader's epoch ends there, so its m2 goes.
     cluster.brokers[0].start()
