@@ -22,7 +22,6 @@ TOOL = "org.apache.kafka.tools.DumpLogSegments"
 HOMES = [
     os.environ.get("MOLDAU_KAFKA_HOME", ""),
     "~/.cache/moldau/kafka-4.3.1",
-    "~/.cache/moldau-suites/kafka",
 ]
 LOGGING = '<Configuration status="OFF"><Loggers><Root level="ERROR"/></Loggers></Configuration>'
 COMPLAINTS = re.compile(
