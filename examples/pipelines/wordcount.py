@@ -10,6 +10,7 @@ Both topics must be there. Ctrl-C ends it; started again, it goes on where it wa
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 from moldau.pipelines import Kafka, session, windows
@@ -55,13 +56,13 @@ def start_windowed(k: Kafka, checkpoint: str, size: str = "10 seconds", **option
     )
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Count words on Spark.")
     parser.add_argument("--bootstrap-server", default="localhost:9092")
     parser.add_argument("--master", default=None, help="local[*] unless given")
     parser.add_argument("--checkpoint", default="ckpt")
     parser.add_argument("--windowed", action="store_true")
-    given = parser.parse_args()
+    given = parser.parse_args(words)
     k = Kafka(session("wordcount", given.master), given.bootstrap_server)
     start(k, given.checkpoint)
     if given.windowed:

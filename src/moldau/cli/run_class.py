@@ -46,6 +46,8 @@ CLASSES = {
     "Kafka": "server-start",
     "KafkaConsumerProducerDemo": "producer_consumer_demo",
     "KafkaExactlyOnceDemo": "exactly_once_demo",
+    "WordCountDemo": "pipelines.wordcount",
+    "WordCount": "pipelines.wordcount",
 }
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
