@@ -14,15 +14,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum, auto
 
 from moldau.metadata.journal_file import JournalFile, encode_frame
+from moldau.metadata.single_writes import SingleWrites
 from moldau.metadata.store import (
-    ANY_VERSION,
-    Create,
     Delete,
     Node,
-    NoNode,
     Op,
     StoreUnavailable,
-    Write,
 )
 from moldau.metadata.watches import Watches, WatchHandle
 from moldau.metadata.znode_tree import Change, ZnodeTree
@@ -47,7 +44,7 @@ class _State(Enum):
     """The disk refused a write: the file, not the tree, says what was kept."""
 
 
-class EmbeddedStore:
+class EmbeddedStore(SingleWrites):
     def __init__(
         self, path: str | os.PathLike[str] | None = None, *, offload: Offload = on_a_thread
     ) -> None:
@@ -77,12 +74,6 @@ class EmbeddedStore:
         self._compact_at_bytes = max(COMPACT_FROM_BYTES, 4 * self._file.size_bytes)
         self._state = _State.OPEN
 
-    async def get(self, path: str) -> Node:
-        node = await self.exists(path)
-        if node is None:
-            raise NoNode(path)
-        return node
-
     async def exists(self, path: str) -> Node | None:
         await self._everything_synced()
         return self._tree.find(path)
@@ -94,21 +85,6 @@ class EmbeddedStore:
     async def children(self, path: str) -> list[str]:
         await self._everything_synced()
         return self._tree.children(path)
-
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> str:
-        (made,) = await self.multi([Create(path, data, ephemeral, sequential)])
-        assert isinstance(made, str)
-        return made
-
-    async def set_if_version(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        (written,) = await self.multi([Write(path, data, version)])
-        assert isinstance(written, int)
-        return written
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
 
     async def multi(self, ops: Iterable[Op]) -> list[str | int | None]:
         self._must_be_open()

@@ -10,16 +10,14 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from moldau.metadata.single_writes import SingleWrites
 from moldau.metadata.store import (
-    ANY_VERSION,
     Create,
     Delete,
     Node,
-    NoNode,
     Op,
     SessionState,
     StoreUnavailable,
-    Write,
 )
 from moldau.metadata.watches import Watches, WatchHandle
 from moldau.metadata.znode_tree import ZnodeTree
@@ -69,7 +67,7 @@ class SharedTree:
         self.write([Delete(path) for path in gone], None)
 
 
-class TreeSession:
+class TreeSession(SingleWrites):
     """One broker's way to the tree; made by `SharedTree.session`."""
 
     def __init__(self, shared: SharedTree) -> None:
@@ -104,12 +102,6 @@ class TreeSession:
     def on_session(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
 
-    async def get(self, path: str) -> Node:
-        node = await self.exists(path)
-        if node is None:
-            raise NoNode(path)
-        return node
-
     async def exists(self, path: str) -> Node | None:
         await self._reach()
         return self._shared.tree.find(path)
@@ -121,21 +113,6 @@ class TreeSession:
     async def children(self, path: str) -> list[str]:
         await self._reach()
         return self._shared.tree.children(path)
-
-    async def create(
-        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
-    ) -> str:
-        (made,) = await self.multi([Create(path, data, ephemeral, sequential)])
-        assert isinstance(made, str)
-        return made
-
-    async def set_if_version(self, path: str, data: bytes, version: int = ANY_VERSION) -> int:
-        (written,) = await self.multi([Write(path, data, version)])
-        assert isinstance(written, int)
-        return written
-
-    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
-        await self.multi([Delete(path, version)])
 
     async def multi(self, ops: Iterable[Op]) -> list[str | int | None]:
         self._must_reach()
