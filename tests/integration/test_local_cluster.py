@@ -108,3 +108,15 @@ def test_what_cannot_be_is_one_sentence(commands: Commands) -> None:
     ):
         ended = commands.cluster("start", *words)
         assert (ended.returncode, ended.stderr) == (1, sentence + "\n")
+
+
+def test_a_taken_port_is_told_before_anything_is_started(commands: Commands) -> None:
+    port = free_port_for_three()
+    with socket.create_server(("127.0.0.1", port + 1)):
+        ended = commands.cluster("start", "--port", str(port))
+    assert (ended.returncode, ended.stderr) == (
+        1,
+        f"broker-1 cannot listen on 127.0.0.1:{port + 1}: another process does. "
+        "Choose another --port.\n",
+    )
+    assert not commands.folder.exists()

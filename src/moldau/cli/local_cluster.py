@@ -96,8 +96,14 @@ class LocalCluster:
 
     def start(self, plan: Plan, progress: Callable[[str], None]) -> None:
         """Whatever is missing; returns when every broker is in the cluster."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         self.plan = plan
+        for member in (*self.zookeepers, *self.brokers):
+            if self.pid_of(member) is None and listens(member.port):
+                raise CommandFault(
+                    f"{member.name} cannot listen on {HOST}:{member.port}: another process does. "
+                    "Choose another --port."
+                )
+        self.folder.mkdir(parents=True, exist_ok=True)
         write_plan(self.folder / PLAN_FILE, plan)
         for number, member in enumerate(self.zookeepers):
             member.settings.write_text(self._zookeeper_settings(number))
@@ -123,11 +129,6 @@ class LocalCluster:
         for member in members:
             if self.pid_of(member) is not None:
                 continue
-            if listens(member.port):
-                raise CommandFault(
-                    f"{member.name} cannot listen on {HOST}:{member.port}: another process does. "
-                    "Choose another --port."
-                )
             progress(f"starting {member.name} on {HOST}:{member.port}")
             with open(self.folder / f"{member.name}.log", "ab") as out:
                 process = subprocess.Popen(
