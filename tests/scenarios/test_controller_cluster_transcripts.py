@@ -1,134 +1,47 @@
-"""The controller of several brokers as transcripts: every event of its table, and what it tells.
-
-Brokers are told by wire requests; the stories read them back as short words: "lead" for a role in
-LeaderAndIsr, "meta" for a row of UpdateMetadata, "stop" for a row of StopReplica.
-"""
+"""The controller of several brokers as transcripts: who lives, who leads, who is in sync."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from typing import Any
 
 from moldau.config.changes import DEFAULT_BROKER
 from moldau.controller import cluster_commands as commands
 from moldau.controller.cluster_facts import (
-    AdminNodeRemoved,
     DeletionsDropped,
     DeletionsQueued,
-    LiveBroker,
-    Liveness,
-    PreferredElected,
 )
-from moldau.controller.cluster_machine import ClusterMachine
 from moldau.controller.cluster_state import ClusterState, places_of
-from moldau.controller.elections import Election
 from moldau.controller.facts import (
     ConfigKind,
     PartitionsChanged,
     TopicCreated,
-    TopicDeleted,
 )
 from moldau.controller.found import without_state
 from moldau.controller.machine import (
     AlterPartitionReassignments,
-    CreatePartitions,
     CreateTopics,
     DeleteTopics,
-    ElectLeaders,
 )
 from moldau.controller.placement import Start
 from moldau.controller.reassignment import Move
-from moldau.controller.state_requests import RequestWriter
-from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
+from moldau.controller.topics import Draw, NewTopic, TopicDefaults
 from moldau.engine.machine import Volatile
-from moldau.metadata import paths
 from moldau.metadata.paths import PartitionState
-from moldau.model.cluster import NO_LEADER, BrokerNode, ClusterImage, Endpoint, PartitionImage
+from moldau.model.cluster import NO_LEADER, PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
-from moldau.wire.messages.replication import (
-    LeaderAndIsrRequest,
-    StopReplicaRequest,
-    UpdateMetadataRequest,
+from tests.support.controlled_cluster import (
+    T0,
+    alter,
+    cluster,
+    errors,
+    live,
+    partition,
+    state_of,
+    told,
+    with_topic,
 )
-from tests.support.transcripts import Transcript
-
-EPOCH = 7
-T0 = TopicPartition("t", 0)
-
-
-def live(*brokers: int, epochs: dict[int, int] | None = None) -> dict[int, LiveBroker]:
-    return {
-        b: LiveBroker(
-            BrokerNode(b, (Endpoint("PLAINTEXT", f"host{b}", 9092),)),
-            (epochs or {}).get(b, 100 + b),
-        )
-        for b in brokers
-    }
-
-
-def cluster(*brokers: int, unclean: bool = False) -> Transcript:
-    image = ClusterImage("cluster", 1, brokers={b: row.node for b, row in live(*brokers).items()})
-    state = ClusterState(image, Liveness(live(*brokers)), unclean_by_default=unclean)
-    return Transcript(ClusterMachine(state, RequestWriter(1, EPOCH, "PLAINTEXT")))
-
-
-def with_topic(
-    *brokers: int,
-    replicas: tuple[int, ...] = (1, 2, 3),
-    isr: tuple[int, ...] | None = None,
-    leader: int | None = None,
-    partitions: int = 1,
-    unclean: bool = False,
-) -> Transcript:
-    isr = replicas if isr is None else isr
-    partition = PartitionImage(replicas[0] if leader is None else leader, 5, replicas, isr, 9)
-    topic = TopicCreated("t", b"t" * 16, (partition,) * partitions, {})
-    return cluster(*brokers, unclean=unclean).given(topic)
-
-
-def state_of(story: Transcript) -> ClusterState:
-    assert isinstance(story.machine, ClusterMachine)
-    return story.machine.state
-
-
-def partition(story: Transcript, number: int = 0) -> PartitionImage:
-    return state_of(story).cluster.topics["t"].partitions[number]
-
-
-def told(story: Transcript) -> dict[int, list[str]]:
-    """By broker and in order, what each is told."""
-    words: dict[int, list[str]] = {}
-    for broker, request in story.decision.sends:
-        assert isinstance(broker, int)
-        words.setdefault(broker, []).extend(_words(request))
-    return words
-
-
-def _words(request: object) -> Iterable[str]:
-    if isinstance(request, LeaderAndIsrRequest):
-        for topic in request.topic_states:
-            for row in topic.partition_states:
-                new = " new" if row.is_new else ""
-                yield f"lead {topic.topic_name}-{row.partition_index} {row.leader}{new}"
-    elif isinstance(request, UpdateMetadataRequest):
-        yield "brokers " + ",".join(str(row.id) for row in request.live_brokers)
-        for state in request.topic_states:
-            for each in state.partition_states:
-                yield f"meta {state.topic_name}-{each.partition_index} {each.leader}"
-    else:
-        assert isinstance(request, StopReplicaRequest)
-        for stopped in request.topic_states:
-            for place in stopped.partition_states:
-                kind = "delete" if place.delete_partition else "stop"
-                yield f"{kind} {stopped.topic_name}-{place.partition_index} {place.leader_epoch}"
-
-
-def errors(answer: object) -> list[Error | None]:
-    assert isinstance(answer, list)
-    return [row.error if isinstance(row, ApiError) else None for row in answer]
-
 
 # Brokers leave
 
@@ -282,14 +195,6 @@ def test_a_new_controller_finishes_a_move_whose_replicas_are_in_sync() -> None:
 # The ISR
 
 
-def alter(*isr: int, **given: int) -> commands.AlterPartition:
-    change = commands.IsrChange(
-        T0, given.get("leader_epoch", 5), given.get("partition_epoch", 9), isr
-    )
-    broker = given.get("broker", 1)
-    return commands.AlterPartition(broker, given.get("broker_epoch", 100 + broker), (change,))
-
-
 def test_a_leader_shrinks_and_expands_its_isr_within_its_epoch() -> None:
     story = with_topic(1, 2, 3).when(alter(1, 3))
     assert story.answer == [partition(story)]
@@ -412,200 +317,6 @@ def test_replicas_on_a_failed_disk_lose_leadership_though_their_broker_lives() -
 def test_a_broker_with_a_failed_disk_is_sent_its_roles_to_learn_which_it_lost() -> None:
     story = with_topic(1, 2, 3).when(commands.AskForReplicas((2,)))
     assert told(story) == {2: ["lead t-0 1"]}
-
-
-# Topics
-
-
-def create(name: str, partitions: int, factor: int) -> CreateTopics:
-    draw = Draw(name.encode() * 16, Start())
-    return CreateTopics((NewTopic(name, partitions, factor),), (draw,), TopicDefaults())
-
-
-def test_a_new_topic_is_told_to_its_replicas_first_and_then_to_all() -> None:
-    story = cluster(1, 2, 3).when(create("t", 1, 2))
-    assert told(story) == {
-        1: ["lead t-0 1 new", "brokers 1,2,3", "meta t-0 1"],
-        2: ["lead t-0 1 new", "brokers 1,2,3", "meta t-0 1"],
-        3: ["brokers 1,2,3", "meta t-0 1"],
-    }
-
-
-def test_new_partitions_are_told_and_the_old_ones_left_alone() -> None:
-    story = with_topic(1, 2, 3).when(CreatePartitions((NewPartitions("t", 2),)))
-    assert told(story)[1] == ["lead t-1 2 new", "brokers 1,2,3", "meta t-1 2"]
-
-
-def test_a_topic_that_a_tool_wrote_into_the_tree_gets_leaders_and_an_id() -> None:
-    found = commands.FoundTopic("t", b"t" * 16, ((2, 1), (3, 1)), {"retention.ms": "5"}, True)
-    story = cluster(1, 2).when(commands.AddFoundTopics((found,)))
-    assert [partition(story, n).leader for n in (0, 1)] == [2, 1]
-    changed = next(fact for fact in story.facts if isinstance(fact, PartitionsChanged))
-    assert changed.is_reassigned, "the id has to be written"
-    assert state_of(story).cluster.topic_configs == {"t": {"retention.ms": "5"}}
-    assert told(story)[1][0] == "lead t-0 2 new"
-    assert story.when(commands.AddFoundTopics((found,))).facts == ()
-
-
-def test_partitions_that_a_tool_wrote_into_the_tree_get_leaders() -> None:
-    story = with_topic(1, 2, 3).when(commands.GrowFoundTopic("t", ((1, 2, 3), (3, 2))))
-    after = partition(story, 1)
-    assert (after.leader, after.isr, after.partition_epoch) == (3, (3, 2), 0)
-    assert told(story)[3] == ["lead t-1 3 new", "brokers 1,2,3", "meta t-1 3"]
-    assert story.when(commands.GrowFoundTopic("t", ((1, 2, 3),))).facts == ()
-
-
-def test_a_topic_whose_nodes_somebody_removed_is_given_up_by_brokers() -> None:
-    story = with_topic(1, 2, 3).when(commands.ForgetTopics(("t", "nope")))
-    assert state_of(story).cluster.topics == {}
-    assert told(story)[1] == ["brokers 1,2,3", "meta t-0 -2", "delete t-0 -2"]
-    assert all(isinstance(fact, Volatile) for fact in story.facts), "the tree has nothing left"
-
-
-# Deletion
-
-
-def answers(error: Error = Error.NONE) -> dict[TopicPartition, Error]:
-    return {T0: error}
-
-
-def test_a_topic_is_gone_when_every_replica_has_answered() -> None:
-    story = with_topic(1, 2, 3).when(DeleteTopics(("t",)))
-    assert story.facts == (DeletionsQueued(("t",)),)
-    assert told(story)[2] == ["brokers 1,2,3", "meta t-0 -2", "delete t-0 -2"]
-    story.when(commands.ConfirmDeleted(1, answers())).when(commands.ConfirmDeleted(2, answers()))
-    assert "t" in state_of(story).cluster.topics
-    story.when(commands.ConfirmDeleted(3, answers()))
-    deleted: list[object] = [fact for fact in story.decision.facts if type(fact) is TopicDeleted]
-    assert deleted == [TopicDeleted("t", b"t" * 16, 1, True)]
-    assert state_of(story).cluster.topics == {}
-    assert state_of(story).deleting == {}
-
-
-def test_a_replica_on_a_broker_that_is_down_holds_the_deletion_up_until_it_is_back() -> None:
-    story = with_topic(1, 2, 3).when(commands.ChangeBrokers(live(1, 2))).when(DeleteTopics(("t",)))
-    assert 3 not in told(story)
-    for broker in (1, 2):
-        story.when(commands.ConfirmDeleted(broker, answers()))
-    assert "t" in state_of(story).cluster.topics
-    story.when(commands.ChangeBrokers(live(1, 2, 3, epochs={3: 300})))
-    assert told(story)[3] == ["brokers 1,2,3", "delete t-0 -2"]
-    story.when(commands.ConfirmDeleted(3, answers()))
-    assert state_of(story).cluster.topics == {}
-
-
-def test_a_replica_that_could_not_be_deleted_is_asked_again_when_its_broker_is_back() -> None:
-    story = with_topic(1, 2, replicas=(1,)).when(DeleteTopics(("t",)))
-    story.when(commands.ConfirmDeleted(1, answers(Error.KAFKA_STORAGE_ERROR)))
-    assert story.facts == ()
-    story.when(commands.ChangeBrokers(live(1, 2, epochs={1: 300})))
-    assert told(story)[1] == ["brokers 1,2", "delete t-0 -2"]
-
-
-def test_a_topic_that_is_going_can_neither_grow_nor_move_nor_be_made_anew() -> None:
-    story = with_topic(1, 2, 3).when(DeleteTopics(("t",)))
-    story.when(CreatePartitions((NewPartitions("t", 2),)))
-    assert errors(story.answer) == [Error.INVALID_TOPIC_EXCEPTION]
-    story.when(AlterPartitionReassignments((Move("t", 0, (1,)),)))
-    assert errors(story.answer) == [Error.UNKNOWN_TOPIC_OR_PARTITION]
-    assert errors(story.when(create("t", 1, 1)).answer) == [Error.TOPIC_ALREADY_EXISTS]
-    story.when(DeleteTopics(("t",)))
-    assert errors(story.answer) == [None]
-    assert story.facts == (), "it is already queued"
-
-
-def test_deletions_asked_for_in_the_tree_are_done_or_crossed_out() -> None:
-    story = with_topic(1, 2, 3).when(commands.QueueFoundDeletions(("t", "nope")))
-    assert story.facts == (Volatile(DeletionsQueued(("t",))), DeletionsDropped(("nope",)))
-    assert story.when(commands.QueueFoundDeletions(("t",))).facts == ()
-    story = with_topic(1, 2, 3).when(commands.QueueFoundDeletions(("t",), is_enabled=False))
-    assert story.facts == (DeletionsDropped(("t",)),)
-    story.when(DeleteTopics(("t",), is_enabled=False))
-    assert errors(story.answer) == [Error.TOPIC_DELETION_DISABLED]
-
-
-# Moves
-
-
-def test_a_move_adds_replicas_waits_for_them_and_then_removes_the_old_ones() -> None:
-    story = with_topic(1, 2, 3, 4, replicas=(1, 2))
-    story.when(AlterPartitionReassignments((Move("t", 0, (3, 4)),)))
-    moving = partition(story)
-    assert (moving.replicas, moving.adding, moving.removing) == ((3, 4, 1, 2), (3, 4), (1, 2))
-    assert (moving.leader, moving.leader_epoch) == (1, 6)
-    assert told(story)[3] == ["lead t-0 1 new", "brokers 1,2,3,4", "meta t-0 1"]
-    assert told(story)[1][0] == "lead t-0 1"
-    story.when(alter(1, 2, 3, leader_epoch=6, partition_epoch=10))
-    assert not story.decision.timers, "one of them is still missing"
-    story.when(alter(1, 2, 3, 4, leader_epoch=6, partition_epoch=11))
-    story.when(story.decision.timers[0].command)
-    after = partition(story)
-    assert (after.replicas, after.isr, after.leader) == ((3, 4), (3, 4), 3)
-    assert (after.leader_epoch, after.partition_epoch) == (7, 13)
-    assert told(story)[1] == ["brokers 1,2,3,4", "meta t-0 3", "delete t-0 7"]
-    assert told(story)[3][0] == "lead t-0 3"
-
-
-def test_a_move_is_cancelled_and_the_new_replicas_go() -> None:
-    story = with_topic(1, 2, 3, replicas=(1, 2))
-    story.when(AlterPartitionReassignments((Move("t", 0, (3, 2)),)))
-    story.when(AlterPartitionReassignments((Move("t", 0, None),)))
-    after = partition(story)
-    assert (after.replicas, after.adding, after.leader, after.leader_epoch) == ((2, 1), (), 1, 7)
-    assert told(story)[3] == ["brokers 1,2,3", "meta t-0 1", "delete t-0 7"]
-
-
-def test_moves_asked_for_in_the_tree_are_followed_until_done() -> None:
-    story = with_topic(1, 2, 3, replicas=(1,))
-    story.when(commands.FollowMoves((Move("t", 0, (2,)), Move("nope", 0, (2,)))))
-    assert partition(story).adding == (2,)
-    assert not any(isinstance(fact, AdminNodeRemoved) for fact in story.facts)
-    story.when(alter(1, 2, leader_epoch=6, partition_epoch=10))
-    story.when(story.decision.timers[0].command)
-    assert story.facts[-1] == AdminNodeRemoved(paths.REASSIGN_PARTITIONS)
-    assert partition(story).replicas == (2,)
-
-
-def test_moves_in_the_tree_that_ask_for_nothing_possible_are_crossed_out() -> None:
-    story = with_topic(1, 2, 3).when(commands.FollowMoves((Move("nope", 0, (2,)),)))
-    assert story.facts == (AdminNodeRemoved(paths.REASSIGN_PARTITIONS),)
-
-
-# Elections somebody asks for
-
-
-def test_preferred_leaders_come_back_when_a_tool_asks() -> None:
-    story = with_topic(1, 2, 3, leader=2)
-    story.when(ElectLeaders(Election.PREFERRED, (T0,)))
-    assert errors(story.answer) == [None]
-    assert (partition(story).leader, partition(story).leader_epoch) == (1, 6)
-    assert Volatile(PreferredElected({T0: 1})) in story.facts, "which operators read"
-    story = with_topic(1, 2, 3, leader=2).when(commands.FollowElections((T0,)))
-    assert partition(story).leader == 1
-    assert story.facts[-1] == AdminNodeRemoved(paths.PREFERRED_REPLICA_ELECTION)
-
-
-def test_an_unclean_election_that_a_tool_asks_for_needs_no_setting() -> None:
-    story = with_topic(1, 2, isr=(1,), replicas=(1, 2)).when(commands.ChangeBrokers(live(2)))
-    story.when(ElectLeaders(Election.UNCLEAN, (T0,)))
-    assert errors(story.answer) == [None]
-    assert (partition(story).leader, partition(story).isr) == (2, (2,))
-
-
-def test_leaders_are_balanced_when_too_many_of_a_broker_are_led_elsewhere() -> None:
-    story = with_topic(1, 2, 3, leader=2, partitions=4)
-    assert story.when(commands.RebalanceLeaders(100)).answer == 0
-    assert story.when(commands.RebalanceLeaders(10)).answer == 4
-    assert {partition(story, n).leader for n in range(4)} == {1}
-    assert story.when(commands.RebalanceLeaders(10)).answer == 0
-
-
-def test_a_preferred_replica_that_lags_or_stops_gets_nothing_back() -> None:
-    lagging = with_topic(1, 2, 3, leader=2, isr=(2, 3)).when(commands.RebalanceLeaders(10))
-    assert lagging.answer == 0
-    stopping = with_topic(1, 2, 3).when(commands.ControlledShutdown(1, 101))
-    assert partition(stopping).leader == 2
-    assert stopping.when(commands.RebalanceLeaders(0)).answer == 0
 
 
 # Always
