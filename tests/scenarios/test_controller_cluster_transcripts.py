@@ -305,13 +305,22 @@ def test_an_unknown_or_outdated_broker_cannot_shut_down() -> None:
 
 
 def test_replicas_on_a_failed_disk_lose_leadership_though_their_broker_lives() -> None:
-    story = with_topic(1, 2, 3).when(commands.FailReplicas(1, (T0,)))
+    story = with_topic(1, 2, 3).when(commands.SeeReplicas(1, (T0,)))
     assert (partition(story).leader, partition(story).isr) == (2, (2, 3))
     assert "lead t-0 2" in told(story)[1]
     story.when(alter(2, 3, 1, broker=2, leader_epoch=6, partition_epoch=10))
     assert errors(story.answer) == [Error.INELIGIBLE_REPLICA]
     story.when(commands.ChangeBrokers(live(1, 2, 3, epochs={1: 300})))
     assert not state_of(story).liveness.offline, "a broker that came back is asked anew"
+
+
+def test_a_replica_that_was_made_anew_on_another_disk_may_be_in_sync_again() -> None:
+    story = with_topic(1, 2, 3).when(commands.SeeReplicas(1, (T0,)))
+    story.when(commands.SeeReplicas(1, (), (T0,)))
+    assert not state_of(story).liveness.offline
+    assert partition(story).leader == 2, "that is no reason for an election"
+    story.when(alter(2, 3, 1, broker=2, leader_epoch=6, partition_epoch=10))
+    assert partition(story).isr == (2, 3, 1)
 
 
 def test_a_broker_with_a_failed_disk_is_sent_its_roles_to_learn_which_it_lost() -> None:

@@ -17,7 +17,7 @@ from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.wire.schema import Message
 from tests.sim.network import PORT, Network
-from tests.sim.world import SimLoop, World
+from tests.sim.world import World, new_loop
 
 NAME = "client"
 TIMEOUT_MS = 2_500
@@ -51,7 +51,7 @@ RETRIABLE = frozenset(
 class Client:
     def __init__(self, world: World, network: Network, brokers: int) -> None:
         self.world = world
-        self.loop = SimLoop(world, NAME)
+        self.loop = new_loop(world, NAME)
         network.attach(self.loop)
         self._brokers = brokers
         self._chance = world.chance("client")

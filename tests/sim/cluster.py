@@ -20,7 +20,7 @@ from moldau.storage.faults import StorageFault
 from moldau.storage.threads import AtOnce, Threads
 from tests.sim.network import PORT, Network, SimServer
 from tests.sim.tree import Ensemble
-from tests.sim.world import SimClock, SimLoop, World
+from tests.sim.world import SimClock, SimLoop, World, new_loop
 
 SESSION_TIMEOUT_MS = 2_000
 RESTART_US = 400_000
@@ -115,7 +115,7 @@ class Host:
         self._directory.mkdir(exist_ok=True)
         self.world.note(f"{self.name} starts")
         self.network.speak_again(self.name)
-        self.loop = loop = SimLoop(self.world, self.name)
+        self.loop = loop = new_loop(self.world, self.name)
         self.network.attach(loop)
         properties = {
             **SETTINGS,
@@ -167,7 +167,8 @@ class Host:
         if broker._logs is not None:
             for log in broker._logs.logs.values():
                 log.segments.cool()
-            broker._logs._unlock()
+            for directory in broker._logs.directories:
+                directory.unlock()
 
     def stop(self) -> None:
         """In order, with leadership handed over."""

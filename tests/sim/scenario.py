@@ -109,7 +109,7 @@ class Scenario:
         if host.loop is None:
             return
         host.kill(silently=self.chance.random() < 0.3)
-        self._later(host.start)
+        self._start_later(host)
 
     def _stop(self) -> None:
         host = self._host()
@@ -126,14 +126,14 @@ class Scenario:
 
         self.world.after(500_000, start_when_stopped)
 
-    def _later(self, act: object) -> None:
+    def _start_later(self, host: Host) -> None:
         delay_ms = self.chance.choice([20, 300, 1_500, SESSION_TIMEOUT_MS + 1_500])
 
-        def do() -> None:
-            if act.__self__.loop is None:  # type: ignore[attr-defined]
-                act()  # type: ignore[operator]
+        def start() -> None:
+            if host.loop is None:
+                host.start()
 
-        self.world.after(delay_ms * 1000, do)
+        self.world.after(delay_ms * 1000, start)
 
     def _pause(self) -> None:
         host = self._host()

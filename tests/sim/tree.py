@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from moldau.metadata.shared_tree import SharedTree, TreeSession
 from moldau.metadata.store import Node, NoNode, Op, SessionState, StoreError, StoreUnavailable
@@ -19,6 +19,8 @@ from tests.sim.world import SimLoop
 
 ZOOKEEPER = "zookeeper"
 BEAT_US = 250_000
+
+T = TypeVar("T")
 
 
 class Ensemble:
@@ -150,10 +152,10 @@ class SimSession(TreeSession):
             self._shared.end(self)
             self._ensemble.over(self)
 
-    async def _ask(self, work: Callable[[], Any]) -> Any:
+    async def _ask(self, work: Callable[[], T]) -> T:
         if self._is_closed or self._is_suspended:
             raise StoreUnavailable("/", "the metadata store cannot be reached")
-        answer: asyncio.Future[Any] = self.loop.create_future()
+        answer: asyncio.Future[T] = self.loop.create_future()
         self._calls[answer] = None
         self._there_us = max(self._there_us, self._world.now_us + self._delay_us())
         self._world.after(

@@ -101,11 +101,13 @@ class ConfirmDeleted(NamedTuple):
     outcomes: Mapping[TopicPartition, Error]
 
 
-class FailReplicas(NamedTuple):
-    """A broker's answer to LeaderAndIsr: the disk of these is offline."""
+class SeeReplicas(NamedTuple):
+    """A broker's answer to LeaderAndIsr: which of its replicas have lost their disk."""
 
     broker: BrokerId
-    places: tuple[TopicPartition, ...]
+    offline: tuple[TopicPartition, ...]
+    online: tuple[TopicPartition, ...] = ()
+    """They had lost it, and were made anew on another one."""
 
 
 class AskForReplicas(NamedTuple):

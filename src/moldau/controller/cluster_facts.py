@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from moldau.model.cluster import BrokerNode
@@ -41,6 +41,17 @@ class Liveness(NamedTuple):
             self.shutting_down & same,
             frozenset(row for row in self.offline if row[1] in same),
         )
+
+    def disks_seen(
+        self,
+        broker: BrokerId,
+        offline: Iterable[TopicPartition],
+        online: Iterable[TopicPartition],
+    ) -> Liveness:
+        """The same after the broker has told which of its replicas can serve."""
+        back = {(place, broker) for place in online}
+        gone = {(place, broker) for place in offline}
+        return self._replace(offline=self.offline - back | gone)
 
     def epoch_of(self, broker: BrokerId) -> int | None:
         live = self.brokers.get(broker)

@@ -77,12 +77,10 @@ class ClusterMachine(ControllerMachine):
                 return self._alter_partition(command, token, now_ms)
             case commands.ControlledShutdown():
                 return self._shut_down(command, token)
-            case commands.FailReplicas(broker, places):
-                rows = frozenset((place, broker) for place in places)
-                liveness = self.state.liveness
-                liveness = liveness._replace(offline=liveness.offline | rows)
+            case commands.SeeReplicas(broker, offline, online):
+                liveness = self.state.liveness.disks_seen(broker, offline, online)
                 fact = LivenessChanged(liveness)
-                return self._settle(token, liveness, fact, only=set(places))
+                return self._settle(token, liveness, fact, only={*offline, *online})
             case commands.AskForReplicas():
                 return Decision.reply(token, None)
             case commands.TellAgain(broker) if broker in self.state.liveness.brokers:

@@ -45,6 +45,7 @@ from moldau.model.names import BrokerId, TopicId
 from moldau.net.peers import PeerCalls
 
 log = logging.getLogger("kafka.controller.KafkaController")
+state_log = logging.getLogger("state.change.logger")
 
 RETRY_MS = 200
 WRITE_BYTES_MAX = 512 * 1024
@@ -323,15 +324,14 @@ class Office:
         if held is None:
             return
         if response.error_code:
-            log.info(
-                "[Controller id=%d] Broker %d refused %s: %s",
-                self._node_id,
-                broker,
-                type(request).__name__,
-                Error(response.error_code).name,
+            # It knows of a newer controller, or has a new epoch: in both cases the tree tells.
+            name, error = type(request).__name__, Error(response.error_code).name
+            state_log.error(
+                "[Controller id=%d epoch=%d] Broker %d refused %s: %s",
+                *(self._node_id, held.term.epoch, broker, name, error),
             )
             return
-        command = command_of(broker, request, response)
+        command = command_of(broker, request, response, held.state.liveness.offline)
         if command is not None:
             held.engine.submit(command).add_done_callback(_look)
 

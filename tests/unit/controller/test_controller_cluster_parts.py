@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from moldau.controller.answers import command_of
-from moldau.controller.cluster_commands import ConfirmDeleted, FailReplicas
+from moldau.controller.cluster_commands import ConfirmDeleted, SeeReplicas
 from moldau.controller.cluster_facts import (
     DeletionsQueued,
     LiveBroker,
@@ -103,7 +103,11 @@ def test_an_answer_that_a_disk_is_broken_makes_replicas_offline() -> None:
     ]
     topic = LeaderAndIsrTopicError(topic_id=b"t" * 16, partition_errors=rows)
     response = LeaderAndIsrResponse(topics=[topic])
-    assert command_of(3, request, response) == FailReplicas(3, (TopicPartition("t", 1),))
+    assert command_of(3, request, response) == SeeReplicas(3, (TopicPartition("t", 1),))
+    offline = {(TopicPartition("t", number), 3) for number in range(3)}
+    assert command_of(3, request, response, offline) == SeeReplicas(
+        3, (TopicPartition("t", 1),), (TopicPartition("t", 0),)
+    ), "one that takes a role again has a disk again"
     assert command_of(3, request, LeaderAndIsrResponse()) is None
     assert command_of(3, UpdateMetadataRequest(), UpdateMetadataResponse()) is None
 
