@@ -1,0 +1,88 @@
+"""Putting mended segments in the place of the damaged ones: under a running broker on its loop, or
+in the directory of a stopped one. Renames only; the order is that of compaction's swap, so that a
+crash leaves the old segment or the new one.
+"""
+
+from __future__ import annotations
+
+import os
+
+from moldau.storage.batch_walk import walk_headers
+from moldau.storage.checkpoints import encode_epochs
+from moldau.storage.cleaner_swap import swap_in
+from moldau.storage.epoch_history import UNDEFINED_EPOCH, EpochStart
+from moldau.storage.faults import StorageFault
+from moldau.storage.files import (
+    CLEANED_SUFFIX,
+    EPOCHS_FILE,
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    offset_file_name,
+    sync_directory,
+    write_whole,
+)
+from moldau.storage.leftovers import tidy
+from moldau.storage.log import PartitionLog
+from moldau.storage.scrub_producers import base_offsets, producers_before
+from moldau.storage.segment import Segment
+from moldau.storage.snapshots import write_snapshot
+
+
+def swap_mended(partition_log: PartitionLog, old: Segment) -> Segment:
+    """On the loop, while the cleaner is not at this log."""
+    _rename_all(partition_log.directory, old.base_offset, TEMPORARY_SUFFIX, CLEANED_SUFFIX)
+    return swap_in(partition_log, [old])
+
+
+def swap_mended_offline(directory: str, bases: list[int]) -> None:
+    """Segments that are neighbours; all of them or, after a crash, none. The next start of a broker
+    would finish what is done here, so that is how it is done."""
+    for base in bases:
+        _rename_all(directory, base, TEMPORARY_SUFFIX, CLEANED_SUFFIX)
+    for base in sorted(bases, reverse=True):
+        # The first one last: as long as it is `.cleaned`, no later `.swap` counts.
+        for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
+            _rename(directory, offset_file_name(base, suffix), CLEANED_SUFFIX, SWAP_SUFFIX)
+    try:
+        sync_directory(directory)
+        tidy(directory)
+        sync_directory(directory)
+    except OSError as error:
+        raise StorageFault.of("cannot rename files in", directory, error) from error
+
+
+def _rename_all(directory: str, base: int, before: str, after: str) -> None:
+    """The log first: nothing else counts without it."""
+    for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
+        _rename(directory, offset_file_name(base, suffix), before, after)
+
+
+def _rename(directory: str, name: str, before: str, after: str) -> None:
+    path = os.path.join(directory, name)
+    try:
+        os.rename(path + before, path + after)
+    except FileNotFoundError:
+        if name.endswith(LOG_SUFFIX):
+            raise StorageFault("cannot rename", path + before, reason="it is gone") from None
+    except OSError as error:
+        raise StorageFault.of("cannot rename", path + before, error) from error
+
+
+def rewrite_snapshot(partition: str, directory: str, offset: int) -> None:
+    """A damaged snapshot, from the one before it and the batches since."""
+    write_snapshot(directory, offset, producers_before(partition, directory, offset).entries)
+
+
+def rewrite_epochs(directory: str) -> None:
+    """The epoch file of a stopped broker, from the batches."""
+    entries: list[EpochStart] = []
+    for base in base_offsets(directory):
+        path = os.path.join(directory, offset_file_name(base, LOG_SUFFIX))
+        with open(path, "rb", buffering=0) as file:
+            size = os.fstat(file.fileno()).st_size
+            for _, header in walk_headers(file.fileno(), 0, size):
+                if header.leader_epoch > (entries[-1].epoch if entries else UNDEFINED_EPOCH):
+                    entries.append(EpochStart(header.leader_epoch, header.base_offset))
+    write_whole(os.path.join(directory, EPOCHS_FILE), encode_epochs(entries))
