@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks import requests
 from benchmarks.control import Control, wait_for_first_ack
-from benchmarks.process_usage import cpu_seconds, resident_bytes
+from benchmarks.process_usage import tree_cpu_seconds, tree_resident_bytes
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.broker_process import BrokerProcess
 
@@ -152,13 +152,13 @@ def take(name: str, directory: Path, keys: int, bytes_total: int) -> dict[str, f
         with Prober(port) as idle:
             time.sleep(IDLE_SECONDS)
         before, active = closed_bytes(data)
-        resident, cpu = resident_bytes(pid), cpu_seconds(pid)
+        resident, cpu = tree_resident_bytes(pid), tree_cpu_seconds(pid)
         peak = resident
         began = time.monotonic()
         set_topic(port, min_compaction_lag_ms=0)
         with Prober(port) as busy:
             while cleaned_end(data) < active:
-                peak = max(peak, resident_bytes(pid))
+                peak = max(peak, tree_resident_bytes(pid))
                 if time.monotonic() - began > CLEAN_SECONDS_MAX:
                     raise TimeoutError(f"{name} did not compact {before} bytes in time")
                 time.sleep(0.02)
@@ -166,7 +166,7 @@ def take(name: str, directory: Path, keys: int, bytes_total: int) -> dict[str, f
         return {
             "compaction_s": took,
             "compaction_rate": before / MB / took,
-            "compaction_cpu": (cpu_seconds(pid) - cpu) / (before / GB),
+            "compaction_cpu": (tree_cpu_seconds(pid) - cpu) / (before / GB),
             "compaction_left": 100 * closed_bytes(data)[0] / before,
             "compaction_mb": (peak - resident) / MB,
             "compaction_idle_p99": idle.percentile(0.99),

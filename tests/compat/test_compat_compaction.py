@@ -22,7 +22,8 @@ from moldau.model.names import TopicPartition
 from moldau.records.batch import DELETE_HORIZON_FLAG, BatchHeader, read_header
 from moldau.records.codec import Record, decode_batch
 from moldau.storage.checkpoints import CLEANER_FILE, read_offsets
-from moldau.storage.cleaner import Cleaner, CleanerSettings
+from moldau.storage.cleaner import Cleaner
+from moldau.storage.cleaner_job import CleanerSettings
 from moldau.storage.log_store import LogStore
 from moldau.storage.threads import AtOnce
 from tests.support.apache_kafka import ApacheKafka

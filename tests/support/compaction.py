@@ -18,7 +18,8 @@ from moldau.records.codec import (
     encode_marker,
 )
 from moldau.records.compression import Codec
-from moldau.storage.cleaner import Cleaner, CleanerSettings
+from moldau.storage.cleaner import Cleaner
+from moldau.storage.cleaner_job import CleanerSettings
 from moldau.storage.log import Appended, PartitionLog
 from moldau.storage.log_store import LogStore
 from moldau.storage.producer_state import Origin

@@ -9,7 +9,9 @@ from moldau.broker.background import Background
 from moldau.config.broker import BrokerConfig
 from moldau.model.clock import Clock
 from moldau.replication.replicas import Replicas
-from moldau.storage.cleaner import Cleaner, CleanerSettings
+from moldau.storage.cleaner import Cleaner
+from moldau.storage.cleaner_job import CleanerSettings
+from moldau.storage.cleaner_process import InProcess
 from moldau.storage.log_store import LogStore
 from moldau.storage.threads import OneThread
 
@@ -63,6 +65,7 @@ def plan_cleaner(
         settings=lambda: cleaner_settings(config()),
         clock=clock,
         new_thread=lambda: OneThread(loop.call_soon_threadsafe, "kafka-log-cleaner"),
+        new_place=InProcess,
     )
     if config().log_cleaner_enable:
         backoff_ms = max(CLEANER_INTERVAL_MS_MIN, config().log_cleaner_backoff_ms)

@@ -12,92 +12,23 @@ from __future__ import annotations
 import errno
 import logging
 from collections.abc import Callable
-from threading import Event
-from typing import NamedTuple
 
 from moldau.model.clock import Clock
 from moldau.model.names import Offset, TopicPartition
 from moldau.storage.checkpoints import CLEANER_FILE
+from moldau.storage.cleaner_job import CleanerSettings, InThread, Job, Place
 from moldau.storage.cleaner_pace import Pace
 from moldau.storage.cleaner_swap import discard_cleaned, swap_in
-from moldau.storage.compaction import Compaction, Limits, MapTooSmall, Round
-from moldau.storage.compaction_files import DamagedSegment
-from moldau.storage.compaction_filter import LastRecord
-from moldau.storage.compaction_plan import Dirt, Lags, SourceSegment, measure_dirt
+from moldau.storage.compaction_plan import Dirt, Lags, measure_dirt
 from moldau.storage.faults import CorruptFile, StorageFault
-from moldau.storage.files import LOG_SUFFIX
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_store import LogStore
-from moldau.storage.segment import Segment
-from moldau.storage.threads import Threads, Work
+from moldau.storage.threads import Threads
 
 log = logging.getLogger("kafka.log.LogCleaner")
 
-
-class CleanerSettings(NamedTuple):
-    """The `log.cleaner.*` settings; memory is shared by all threads."""
-
-    threads: int
-    map_bytes: int
-    map_load_factor: float
-    buffer_bytes: int
-    bytes_per_second: float
-
-
-class _Stopped(Exception):
-    """The round is not wanted any more."""
-
-
-class _Job:
-    """One round of one log, with what must still be so when its results are put in place."""
-
-    def __init__(
-        self, number: int, partition_log: PartitionLog, segments: list[Segment], pace: Pace
-    ) -> None:
-        self.number = number
-        self.log = partition_log
-        self.segments = {segment.base_offset: segment for segment in segments}
-        self.pace = pace
-        self.compaction: Compaction | None = None
-        self.refusal: str | None = None
-        self.groups_done = 0
-        self._truncations = partition_log.truncations
-        self._stop = Event()
-
-    @property
-    def is_wanted(self) -> bool:
-        return (
-            not self._stop.is_set()
-            and self.log.truncations == self._truncations
-            and self.log.fault is None
-        )
-
-    def stop(self) -> None:
-        self._stop.set()
-
-    def took(self, size_bytes: int) -> None:
-        """In the thread, for everything read or written."""
-        if not self.is_wanted:
-            raise _Stopped
-        delay_ms = self.pace.delay_ms(size_bytes)
-        if delay_ms > 0:
-            self._stop.wait(delay_ms / 1000)
-
-    def work(self, step: Callable[[], None]) -> Work:
-        def run() -> StorageFault | None:
-            try:
-                step()
-            except _Stopped:
-                pass
-            except (DamagedSegment, MapTooSmall) as refusal:
-                self.refusal = str(refusal)
-            except StorageFault as fault:
-                return fault.to_keep()
-            except OSError as error:
-                return StorageFault.of("cannot compact", self.log.directory, error)
-            return None
-
-        return run
+LATER_MS, LATER_MS_MAX = 60_000, 15 * 60_000
+"""A log that could not be compacted is tried again at the next look, then ever more seldom."""
 
 
 class Cleaner:
@@ -109,17 +40,23 @@ class Cleaner:
         settings: Callable[[], CleanerSettings],
         clock: Clock,
         new_thread: Callable[[], Threads],
+        new_place: Callable[[], Place] = InThread,
     ) -> None:
         """`high_watermark` is None for a partition that is not to be touched; `new_thread` makes
-        one for each of log.cleaner.threads."""
+        one for each of log.cleaner.threads, `new_place` what that thread has for its rounds."""
         self._logs = logs
         self._high_watermark = high_watermark
         self._settings = settings
         self._clock = clock
         self._new_thread = new_thread
+        self._new_place = new_place
         self._threads: list[Threads] = []
-        self._jobs: dict[int, _Job] = {}
+        self._places: list[Place] = []
+        self._resting: set[int] = set()
+        self._jobs: dict[int, Job] = {}
         self._uncleanable: dict[TopicPartition, PartitionLog] = {}
+        self._put_off: dict[TopicPartition, tuple[int, int]] = {}
+        """Partition to how often it failed in a row, and when to try again."""
         self._is_stopped = False
         self._written: dict[str, dict[TopicPartition, Offset]] = {}
         """Log directory to what its checkpoint says."""
@@ -139,26 +76,38 @@ class Cleaner:
         """Partitions that are not compacted because of damage."""
         return [tp for tp, each in self._uncleanable.items() if self._logs.get(tp) is each]
 
+    def is_at(self, partition: TopicPartition) -> bool:
+        """Whether a round of that log is under way."""
+        return any(job.log.topic_partition == partition for job in self._jobs.values())
+
+    def mended(self, partition: TopicPartition) -> None:
+        """Its damage was repaired: look at it again."""
+        self._uncleanable.pop(partition, None)
+
     def look(self) -> None:
         """Give every idle thread the dirtiest log that is due, if any."""
+        if self._is_stopped:
+            return
         settings = self._settings()
-        if not self._is_stopped:
-            self._write_checkpoints()
+        self._write_checkpoints()
         for number in range(settings.threads):
-            if self._is_stopped:
-                return
             if number in self._jobs:
                 continue
             found = self._dirtiest()
             if found is None:
-                return
+                break
             self._begin(number, *found, settings)
+        for number in range(len(self._places)):
+            if number not in self._jobs:
+                self._rest(number)
 
     def stop(self) -> None:
         """Break off what is under way and wait for the threads."""
         self._is_stopped = True
         for job in self._jobs.values():
             job.stop()
+        for number in range(len(self._places)):
+            self._rest(number)
         for thread in self._threads:
             thread.stop()
         for job in list(self._jobs.values()):
@@ -177,6 +126,7 @@ class Cleaner:
                 or partition_log.fault is not None
                 or partition in busy
                 or self._uncleanable.get(partition) is partition_log
+                or self._put_off.get(partition, (0, 0))[1] > now_ms
             ):
                 continue
             dirt = self._dirt(partition_log, now_ms)
@@ -215,26 +165,20 @@ class Cleaner:
     def _begin(
         self, number: int, partition_log: PartitionLog, dirt: Dirt, settings: CleanerSettings
     ) -> None:
-        self._thread(number)
         segments = [
             segment
             for segment in partition_log.segments.as_list()
             if segment.offset_end <= dirt.first_uncleanable
         ]
-        pace = Pace(self._clock, settings.bytes_per_second / max(1, settings.threads))
-        job = _Job(number, partition_log, segments, pace)
-        limits = Limits(
-            settings.map_bytes // max(1, settings.threads),
-            settings.map_load_factor,
-            settings.buffer_bytes // max(1, settings.threads) // 2,
-        )
         try:
-            what = _round_of(partition_log, segments, dirt, self._clock.wall_ms())
+            job = Job(number, partition_log, segments, dirt, self._clock.wall_ms())
         except (CorruptFile, StorageFault) as fault:
             self._give_up(partition_log, str(fault))
             return
-        job.compaction = Compaction(what, limits, job.took)
+        pace = Pace(self._clock, settings.bytes_per_second_each)
+        job.steps = self._place(number).steps_of(job, settings.limits, pace)
         self._jobs[number] = job
+        self._resting.discard(number)
         log.info(
             "Cleaner %d: Beginning cleaning of log %s, offsets [%d, %d), %.0f %% dirty.",
             number,
@@ -243,9 +187,9 @@ class Cleaner:
             dirt.first_uncleanable,
             100 * dirt.ratio,
         )
-        self._run(job, job.compaction.map_keys)
+        self._run(job, job.steps.map_keys)
 
-    def _run(self, job: _Job, step: Callable[[], None]) -> None:
+    def _run(self, job: Job, step: Callable[[], None]) -> None:
         def done(fault: StorageFault | None) -> None:
             if not self._is_stopped:
                 self._stepped(job, fault)
@@ -257,10 +201,22 @@ class Cleaner:
             self._threads.append(self._new_thread())
         return self._threads[number]
 
-    def _stepped(self, job: _Job, fault: StorageFault | None) -> None:
+    def _place(self, number: int) -> Place:
+        while len(self._places) <= number:
+            self._places.append(self._new_place())
+        return self._places[number]
+
+    def _rest(self, number: int) -> None:
+        """Once per streak of rounds; in the thread, after what that has still to do."""
+        if number in self._resting:
+            return
+        self._resting.add(number)
+        place = self._places[number]
+
+        self._thread(number).run(place.rest, _report)
+
+    def _stepped(self, job: Job, fault: StorageFault | None) -> None:
         """A step is over: put its group in place and take the next."""
-        compaction = job.compaction
-        assert compaction is not None
         partition = job.log.topic_partition
         if not job.is_wanted or self._logs.get(partition) is not job.log:
             self._end(job)
@@ -278,25 +234,18 @@ class Cleaner:
             if job.groups_done:
                 self._swap(job)
         except StorageFault as failed:
-            # Not tried again before the next regular look: a full disk will still be full.
-            self._end(job)
-            # Retention may take a segment that was still to be read.
-            level = logging.INFO if failed.errno == errno.ENOENT else logging.ERROR
-            log.log(
-                level, "Cleaner %d: cleaning of log %s failed: %s", job.number, partition, failed
-            )
+            self._fail(job, failed)
             return
-        if job.groups_done < len(compaction.groups):
-            group = compaction.groups[job.groups_done]
+        if job.groups_done < len(job.steps.groups):
+            number = job.groups_done
             job.groups_done += 1
-            self._run(job, lambda: compaction.write(group))
+            self._run(job, lambda: job.steps.write(number))
         else:
-            self._finish(job, compaction)
+            self._finish(job)
 
-    def _swap(self, job: _Job) -> None:
+    def _swap(self, job: Job) -> None:
         """Unless retention has taken a part of the group."""
-        assert job.compaction is not None
-        group = job.compaction.groups[job.groups_done - 1]
+        group = job.steps.groups[job.groups_done - 1]
         old = [job.segments[source.base_offset] for source in group]
         there = job.log.segments.from_offset(old[0].base_offset)[: len(old)]
         if there == old:
@@ -304,15 +253,16 @@ class Cleaner:
         else:
             discard_cleaned(job.log.directory, old[0].base_offset)
 
-    def _finish(self, job: _Job, compaction: Compaction) -> None:
-        job.log.cleaned_end = compaction.offset_end
+    def _finish(self, job: Job) -> None:
+        job.log.cleaned_end = job.steps.offset_end
+        self._put_off.pop(job.log.topic_partition, None)
         self._end(job)
-        counts = compaction.counts
+        counts = job.steps.counts
         log.info(
             "Cleaner %d: Log %s cleaned up to offset %d: %d of %d records and %d of %d bytes stay.",
             job.number,
             job.log.topic_partition,
-            compaction.offset_end,
+            job.steps.offset_end,
             counts.records_written,
             counts.records_read,
             counts.bytes_written,
@@ -320,21 +270,32 @@ class Cleaner:
         )
         self.look()
 
+    def _fail(self, job: Job, fault: StorageFault) -> None:
+        """Not tried again before the next regular look: a full disk will still be full."""
+        self._end(job)
+        partition = job.log.topic_partition
+        failures = self._put_off.get(partition, (0, 0))[0] + 1
+        delay_ms = min(LATER_MS * (2 ** (failures - 1) - 1), LATER_MS_MAX)
+        self._put_off[partition] = failures, self._clock.wall_ms() + delay_ms
+        # Retention may take a segment that was still to be read.
+        level = logging.INFO if fault.errno == errno.ENOENT else logging.ERROR
+        log.log(level, "Cleaner %d: cleaning of log %s failed: %s", job.number, partition, fault)
+        self._rest(job.number)
+
     def _give_up(self, partition_log: PartitionLog, reason: str) -> None:
         partition = partition_log.topic_partition
         self._uncleanable[partition] = partition_log
         log.error("Log %s is not compacted from now on: %s", partition, reason)
 
-    def _end(self, job: _Job) -> None:
+    def _end(self, job: Job) -> None:
         del self._jobs[job.number]
         self._discard(job)
 
-    def _discard(self, job: _Job) -> None:
+    def _discard(self, job: Job) -> None:
         """Let go of the memory and of a group that was written and not swapped in."""
-        assert job.compaction is not None
-        job.compaction.close()
+        job.steps.close()
         if job.groups_done and self._logs.get(job.log.topic_partition) is job.log:
-            group = job.compaction.groups[job.groups_done - 1]
+            group = job.steps.groups[job.groups_done - 1]
             discard_cleaned(job.log.directory, group[0].base_offset)
 
     def _write_checkpoints(self) -> None:
@@ -349,40 +310,6 @@ class Cleaner:
             if self._written.get(directory.path, {}) != ends:
                 self._written[directory.path] = ends
                 self._thread(0).run(directory.checkpointing({CLEANER_FILE: ends}), _report)
-
-
-def _round_of(
-    partition_log: PartitionLog, segments: list[Segment], dirt: Dirt, now_ms: int
-) -> Round:
-    settings = partition_log.settings
-    return Round(
-        directory=partition_log.directory,
-        segments=[
-            SourceSegment(
-                segment.path(LOG_SUFFIX),
-                segment.base_offset,
-                segment.offset_end,
-                segment.size_bytes,
-                len(segment.offset_index) * segment.offset_index.entry_bytes,
-                len(segment.time_index) * segment.time_index.entry_bytes,
-            )
-            for segment in segments
-        ],
-        first_dirty=dirt.first_dirty,
-        first_uncleanable=dirt.first_uncleanable,
-        aborted=partition_log.aborted_transactions(0, dirt.first_uncleanable),
-        last_records={
-            entry.producer_id: LastRecord(
-                entry.batches[-1].offset_last if entry.batches else None, entry.epoch
-            )
-            for entry in partition_log.producers.entries
-        },
-        now_ms=now_ms,
-        delete_retention_ms=settings.delete_retention_ms,
-        segment_bytes=settings.internal_segment_bytes or settings.segment_bytes,
-        segment_index_bytes=settings.segment_index_bytes,
-        index_interval_bytes=settings.index_interval_bytes,
-    )
 
 
 def _report(fault: StorageFault | None) -> None:

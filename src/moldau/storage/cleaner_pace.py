@@ -11,7 +11,7 @@ SPAN_MS = 300
 class Pace:
     def __init__(self, clock: Clock, bytes_per_second: float) -> None:
         self._clock = clock
-        self._bytes_per_second = max(1.0, bytes_per_second)
+        self.bytes_per_second = max(1.0, bytes_per_second)
         self._since_ms = clock.monotonic_ms()
         self._bytes = 0
 
@@ -19,7 +19,7 @@ class Pace:
         """How long to wait after having read or written so much."""
         self._bytes += size_bytes
         elapsed_ms = self._clock.monotonic_ms() - self._since_ms
-        owed_ms = 1000 * self._bytes / self._bytes_per_second
+        owed_ms = 1000 * self._bytes / self.bytes_per_second
         if max(elapsed_ms, owed_ms) < SPAN_MS:
             return 0.0
         self._since_ms += elapsed_ms

@@ -1,4 +1,4 @@
-"""One round of compaction of one log: the part that a thread does.
+"""One round of compaction of one log: the part that a thread or another process does.
 
 First the dirty part is read and the newest offset of each key noted, then all segments up to there
 are copied, group by group, without what is no longer needed. Only closed segments are read, by
@@ -9,81 +9,69 @@ the round needs to know of the log was copied into the `Round` before.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from moldau.records.batch import BatchHeader, Buffer, read_header
+from moldau.storage.compaction_claim import claim
 from moldau.storage.compaction_files import CleanedSegment, DamagedSegment, read_batches
 from moldau.storage.compaction_filter import (
     BatchFilter,
     BrokenBatch,
-    LastRecord,
     control_kind,
     open_body,
 )
-from moldau.storage.compaction_plan import SourceSegment, group_segments
+from moldau.storage.compaction_plan import SourceSegment
+from moldau.storage.compaction_round import Counts, Limits, Refused, Round
 from moldau.storage.compaction_transactions import SeenTransactions
 from moldau.storage.faults import StorageFault
 from moldau.storage.offset_map import OffsetMap
-from moldau.storage.txn_index import AbortedTransaction
 
 BUFFER_BYTES_MIN = 64 * 1024
 
 
-class Round(NamedTuple):
-    """What one round is to do, as the loop saw the log when it began."""
-
-    directory: str
-    segments: Sequence[SourceSegment]
-    """From the first of the log to the last that may be compacted."""
-    first_dirty: int
-    first_uncleanable: int
-    aborted: Sequence[AbortedTransaction]
-    last_records: Mapping[int, LastRecord]
-    now_ms: int
-    delete_retention_ms: int
-    segment_bytes: int
-    segment_index_bytes: int
-    index_interval_bytes: int
-
-
-class Limits(NamedTuple):
-    """How much memory a round may use."""
-
-    map_bytes: int
-    map_load_factor: float
-    buffer_bytes: int
-
-
-class MapTooSmall(Exception):
+class MapTooSmall(Refused):
     """One batch has more keys than the map takes, so no round would ever get past it."""
 
 
-class Counts:
-    """What a round has done, for the log line."""
+class Steps(Protocol):
+    """A round as the loop sees it: `map_keys` comes first, then `write` for each of `groups` in
+    order. Both block; the loop puts a group in place before it asks for the next."""
 
-    __slots__ = ("bytes_read", "bytes_written", "map_bytes_read", "records_read", "records_written")
+    counts: Counts
+    offset_end: int
+    """Once the keys are mapped: how far this round gets."""
+    groups: list[list[SourceSegment]]
 
-    def __init__(self) -> None:
-        self.map_bytes_read = 0
-        self.bytes_read = 0
-        self.bytes_written = 0
-        self.records_read = 0
-        self.records_written = 0
+    def map_keys(self) -> None: ...
+    def write(self, number: int) -> None:
+        """The group as one new segment, complete and on disk under its `.cleaned` names."""
+
+    def close(self) -> None:
+        """Give the memory back."""
 
 
 class Compaction:
-    """`map_keys` comes first; then `write` for each of `groups`, in order."""
+    """The steps, done where it stands."""
 
-    def __init__(self, what: Round, limits: Limits, took: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        what: Round,
+        limits: Limits,
+        took: Callable[[int], None],
+        *,
+        keeps_claim: bool = False,
+    ) -> None:
         """`took(bytes)` is called for everything read or written: it may wait, to keep to a pace,
-        and raise, to break the round off."""
+        and raise, to break the round off. A process that might outlive its broker keeps its claim
+        on the directory, so that the next broker can tell."""
         self.what = what
         self.counts = Counts()
         self.offset_end = what.first_dirty
-        """Once the keys are mapped: how far this round gets."""
         self.groups: list[list[SourceSegment]] = []
         self._took = took
+        self._keeps_claim = keeps_claim
+        self._claim: int | None = None
         self._buffer_bytes = max(BUFFER_BYTES_MIN, limits.buffer_bytes)
         self._limits = limits
         self._offsets: OffsetMap | None = None
@@ -93,11 +81,19 @@ class Compaction:
         if self._offsets is not None:
             self._offsets.close()
             self._offsets = None
+        if self._claim is not None:
+            os.close(self._claim)
+            self._claim = None
 
     # -- mapping -----------------------------------------------------------------------------
 
     def map_keys(self) -> None:
         what, limits = self.what, self._limits
+        claimed = claim(what.directory)
+        if self._keeps_claim:
+            self._claim = claimed
+        else:
+            os.close(claimed)
         keys_max = max(1, what.first_uncleanable - what.first_dirty)
         offsets = OffsetMap(limits.map_bytes, limits.map_load_factor, keys_max)
         self._offsets = offsets
@@ -117,11 +113,7 @@ class Compaction:
                 f"a batch at or after offset {what.first_dirty} has more keys than the "
                 f"{offsets.capacity} that fit; raise log.cleaner.dedupe.buffer.size"
             )
-        self.groups = group_segments(
-            [segment for segment in what.segments if segment.base_offset < self.offset_end],
-            segment_bytes=what.segment_bytes,
-            index_bytes=what.segment_index_bytes,
-        )
+        self.groups = what.groups(self.offset_end)
         self._filter = BatchFilter(
             offsets,
             SeenTransactions(what.aborted),
@@ -159,9 +151,8 @@ class Compaction:
 
     # -- copying -----------------------------------------------------------------------------
 
-    def write(self, group: Sequence[SourceSegment]) -> None:
-        """The group as one new segment, complete and on disk under its `.cleaned` names."""
-        what = self.what
+    def write(self, number: int) -> None:
+        what, group = self.what, self.groups[number]
         cleaned = CleanedSegment(what.directory, group[0].base_offset, what.index_interval_bytes)
         is_whole = False
         try:

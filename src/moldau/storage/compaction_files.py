@@ -21,6 +21,7 @@ from moldau.records.batch import (
     read_header,
 )
 from moldau.records.checksum import crc32c
+from moldau.storage.compaction_round import Refused
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import (
     CLEANED_SUFFIX,
@@ -42,7 +43,7 @@ _POSITION_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 
 
-class DamagedSegment(Exception):
+class DamagedSegment(Refused):
     """A segment that must not be compacted: where it is damaged, and how."""
 
     def __init__(self, path: str, position: int, reason: str) -> None:
