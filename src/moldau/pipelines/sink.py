@@ -20,6 +20,7 @@ from moldau.client.producer_session import ProducerSession
 from moldau.model.errors import Error
 from moldau.pipelines.markers import Marker
 from moldau.pipelines.sink_options import SinkError
+from moldau.pipelines.sink_spool import spool_folder
 from moldau.pipelines.sink_tasks import (
     BODY_SCHEMA,
     RESULT_SCHEMA,
@@ -111,7 +112,12 @@ class ExactlyOnceSink:
         self.transactions.commit(Marker(query_id, batch_id, offsets), sessions)
 
     def _write_rows(self, frame: DataFrame, session: ProducerSession) -> list[ProducerSession]:
-        work = self._work
+        with spool_folder(frame.sparkSession) as spool:
+            return self._write_rows_by(self._work._replace(spool=spool), frame, session)
+
+    def _write_rows_by(
+        self, work: WriterSettings, frame: DataFrame, session: ProducerSession
+    ) -> list[ProducerSession]:
         made = self._select(frame).mapInArrow(make_bodies(work), BODY_SCHEMA)
         # All bodies of a partition meet in one task, those of one task before in their order.
         gathered = made.repartitionById(work.writers, "writer").sortWithinPartitions(

@@ -3,13 +3,15 @@
 At least once: each task has a producer of its own and writes what it gets. Exactly once: first
 every task turns its rows into bodies of record batches; Spark then brings all bodies for one
 partition to one task, which writes them in the driver's transaction as the driver's producer, and
-says how far it came. So every record is touched once, and only whole bodies are moved.
+says how far it came. So every record is touched once, and only whole bodies are moved, or the
+places where they lie.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -21,13 +23,19 @@ from moldau.client.producer_session import ProducerSession
 from moldau.model.names import TopicPartition
 from moldau.pipelines.sink_options import SinkError
 from moldau.pipelines.sink_rows import RowSettings, bodies
+from moldau.pipelines.sink_spool import Place, SpoolFile, SpoolReader
 
 if TYPE_CHECKING:
     import pyarrow
 
 BODY_SCHEMA = (
     "writer int, task int, number int, topic string, partition int, records int, "
-    "base_timestamp long, max_timestamp long, payload binary"
+    "base_timestamp long, max_timestamp long, payload binary, file string, position long, "
+    "length int"
+)
+BODY_KINDS = (
+    *("int32", "int32", "int32", "string", "int32", "int32", "int64", "int64"),
+    *("binary", "string", "int64", "int32"),
 )
 RESULT_SCHEMA = "stage int, records long, session string"
 FLUSH_SECONDS_MAX = 120.0
@@ -42,6 +50,8 @@ class WriterSettings(NamedTuple):
     writers: int = 1
     partitions: Mapping[str, int] = {}
     """How many partitions topics have, as far as the driver knows."""
+    spool: str | None = None
+    """The folder that all tasks see, if there is one."""
 
 
 def make_bodies(work: WriterSettings) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -55,26 +65,38 @@ def make_bodies(work: WriterSettings) -> Callable[[Iterator[Any]], Iterator[Any]
         assert context is not None
         task, number = context.partitionId(), 0
         counts = PartitionCounts(work)
-        for place, batch in enumerate(batches):
-            columns: list[list[Any]] = [[] for _ in range(9)]
-            for topic, partition, body in bodies(batch, work.rows, counts, task + place):
-                writer = (crc32(topic.encode()) + partition) % work.writers
-                fields = (
-                    *(writer, task, number, topic, partition, body.record_count),
-                    *(body.base_timestamp, body.max_timestamp, body.payload),
-                )
-                number += 1
-                for column, value in zip(columns, fields, strict=True):
-                    column.append(value)
-            kinds = ("int32", "int32", "int32", "string", "int32", "int32", "int64", "int64")
-            arrays = [
-                pa.array(column, pa.type_for_alias(kind))
-                for column, kind in zip(columns, (*kinds, "binary"), strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, [n.split()[0] for n in _names(BODY_SCHEMA)])
+        with body_store(work, f"{task}-{context.taskAttemptId()}") as store:
+            for place, batch in enumerate(batches):
+                columns: list[list[Any]] = [[] for _ in BODY_KINDS]
+                for topic, partition, body in bodies(batch, work.rows, counts, task + place):
+                    writer = (crc32(topic.encode()) + partition) % work.writers
+                    fields = (
+                        *(writer, task, number, topic, partition, body.record_count),
+                        *(body.base_timestamp, body.max_timestamp, *store(body.payload)),
+                    )
+                    number += 1
+                    for column, value in zip(columns, fields, strict=True):
+                        column.append(value)
+                arrays = [
+                    pa.array(column, pa.type_for_alias(kind))
+                    for column, kind in zip(columns, BODY_KINDS, strict=True)
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, _names(BODY_SCHEMA))
         counts.close()
 
     return run
+
+
+@contextmanager
+def body_store(
+    work: WriterSettings, name: str
+) -> Iterator[Callable[[bytes], tuple[bytes | None, str | None, int | None, int | None]]]:
+    """What becomes of a payload: the last four fields of its row."""
+    if work.spool is None:
+        yield lambda payload: (payload, None, None, None)
+        return
+    with closing(SpoolFile(work.spool, name)) as file:
+        yield lambda payload: (None, *file.put(payload))
 
 
 def write_bodies(
@@ -92,11 +114,15 @@ def write_bodies(
             # Sequences that the first attempt may have used must not be used again.
             raise SinkError("A task that writes in a transaction is not tried twice")
         records = 0
-        with Writing(Producer.attach(session, work.settings)) as writing:
+        spool = SpoolReader()
+        with closing(spool), Writing(Producer.attach(session, work.settings)) as writing:
             for batch in batches:
                 for row in batch.to_pylist():
+                    payload = row["payload"]
+                    if payload is None:
+                        payload = spool.get(Place(row["file"], row["position"], row["length"]))
                     body = Body(
-                        row["payload"], row["records"], row["base_timestamp"], row["max_timestamp"]
+                        payload, row["records"], row["base_timestamp"], row["max_timestamp"]
                     )
                     writing.send(row["topic"], row["partition"], body)
                     records += body.record_count
@@ -105,7 +131,7 @@ def write_bodies(
         row = [[context.stageId()], [records], [result]]
         kinds = (pa.int32(), pa.int64(), pa.string())
         arrays = [pa.array(v, kind) for v, kind in zip(row, kinds, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, [n.split()[0] for n in _names(RESULT_SCHEMA)])
+        yield pa.RecordBatch.from_arrays(arrays, _names(RESULT_SCHEMA))
 
     return run
 
@@ -205,4 +231,4 @@ def session_from(text: str) -> ProducerSession:
 
 
 def _names(schema: str) -> list[str]:
-    return schema.split(", ")
+    return [column.split()[0] for column in schema.split(", ")]
