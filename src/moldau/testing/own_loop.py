@@ -44,5 +44,7 @@ class OwnLoop:
             if leftover:
                 self.loop.run_until_complete(asyncio.gather(*leftover, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            # Transports close their sockets one turn after they were told to.
+            self.loop.run_until_complete(asyncio.sleep(0))
         finally:
             self.loop.close()

@@ -144,6 +144,16 @@ class _Link:
         except (OSError, asyncio.CancelledError):
             self._to_client.transport.abort()
             return
+        try:
+            await self._pump(reader, writer)
+            await asyncio.gather(_closed(writer), _closed(self._to_client))
+        finally:
+            # Whoever is cancelled in the middle of closing leaves no socket behind either.
+            writer.transport.abort()
+            self._to_client.transport.abort()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Until one side ends, or the link is cut."""
         pumps = {
             asyncio.ensure_future(self._pump_requests(writer)),
             asyncio.ensure_future(self._pump_answers(reader)),
@@ -154,7 +164,6 @@ class _Link:
             pump.cancel()
         ends = await asyncio.gather(*pumps, return_exceptions=True)
         self._proxy.mishaps += [end for end in ends if isinstance(end, Exception)]
-        await asyncio.gather(_closed(writer), _closed(self._to_client))
 
     async def _pump_requests(self, to_broker: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):

@@ -61,6 +61,7 @@ class PollingMember:
                 self.changed(
                     "revoked", {place for one in self.seen_changes for place in one.places}
                 )
+                self.has_stopped = True
                 consumer.close()
         except BaseException as failure:
             self.failure = failure
