@@ -29,12 +29,14 @@ class Batch(NamedTuple):
 class Seen:
     """What was last seen of one replica of one process."""
 
-    __slots__ = ("epoch", "high_watermark", "is_leader", "matched", "replica")
+    __slots__ = ("epoch", "high_watermark", "is_leader", "led_until_us", "matched", "replica")
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         self.epoch = -1
         self.is_leader = False
+        self.led_until_us = -1
+        """When it ceased to lead."""
         self.high_watermark = 0
         self.matched = 0
         """Batches of the truth that the replica was found to have."""
@@ -149,6 +151,8 @@ class Invariants:
             )
         if begins:
             self._begin(host, replica, seen)
+        if seen.is_leader and not partition.is_leader:
+            seen.led_until_us = self._world.now_us
         seen.epoch, seen.is_leader = partition.leader_epoch, partition.is_leader
         seen.high_watermark = partition.high_watermark
         self._match(name, replica, seen, partition.high_watermark)
@@ -225,6 +229,19 @@ class Invariants:
         """Whether no later leader is known. One that was stopped or cut off may go on for a moment
         with what it knew: it can commit nothing, but it answers."""
         return self.newest_leader(place) == f"b{node_id}" and not self.losses
+
+    def had_old_leader(self, place: TopicPartition, since_us: int) -> bool:
+        """Whether somebody went on to lead though another did already, at some time since then."""
+        newest = max((epoch for known, epoch in self.leaders if known == place), default=-1)
+        for (loop, known), seen in self._seen.items():
+            if known != place or (seen.is_leader and seen.epoch == newest):
+                continue
+            led_until_us = seen.led_until_us
+            if seen.is_leader:
+                led_until_us = loop.ended_us if loop.is_ended else self._world.now_us
+            if led_until_us >= since_us:
+                return True
+        return False
 
     def newest_leader(self, place: TopicPartition) -> str | None:
         epochs = [epoch for known, epoch in self.leaders if known == place]

@@ -40,6 +40,7 @@ TOPIC = "t"
 PARTITIONS = 2
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 TRANSACTIONS = TopicPartition("__transaction_state", 0)
+DISOWNED = frozenset({Error.INVALID_PRODUCER_ID_MAPPING, Error.INVALID_PRODUCER_EPOCH})
 LATEST = -1
 MOVES_RATIO = 0.4
 """Lives in which replicas are moved."""
@@ -51,6 +52,7 @@ class Load:
         self._invariants = invariants
         self._tasks: list[asyncio.Task[None]] = []
         self.moves = Moves(client, TOPIC, PARTITIONS)
+        self.with_moves = True
         self._coordinator: int | None = None
         """Of the transactions."""
         self.is_ending = False
@@ -71,7 +73,7 @@ class Load:
         works += [self._read(partition) for partition in range(PARTITIONS)]
         works += [self._commit_offsets(), self._run_transactions()]
         chance = self._chance("moves")
-        if chance.random() < MOVES_RATIO:
+        if self.with_moves and chance.random() < MOVES_RATIO:
             works.append(self.moves.run(chance))
         self._tasks += [self._client.loop.create_task(work) for work in works]
 
@@ -136,6 +138,7 @@ class Load:
         )
         while True:
             leader = await client.leader(TOPIC, partition)
+            began_us = client.world.now_us
             try:
                 answer = await client.call(leader, request, 11, lane)
             except PeerUnreachable:
@@ -148,11 +151,19 @@ class Load:
                 client.world.note(f"b{leader} acknowledges {place}@{row.base_offset} {value!r}")
                 self._invariants.acknowledged(place, row.base_offset, value)
                 return True
-            if transaction is not None and row.error_code == Error.TRANSACTION_ABORTABLE:
+            if transaction is not None and self._aborts(row.error_code, began_us):
                 return False
             if not client.should_retry(row.error_code, f"{value!r} at b{leader}"):
                 return False
             await client.forget_leader(TOPIC, partition)
+
+    def _aborts(self, code: int, since_us: int) -> bool:
+        """Whether the producer has to begin anew. A leader asks the transaction's coordinator about
+        the write; if that one was cut off and replaced, it does not know of the producer, and says
+        so as long as it does not know that either."""
+        if code == Error.TRANSACTION_ABORTABLE:
+            return True
+        return code in DISOWNED and self._invariants.had_old_leader(TRANSACTIONS, since_us)
 
     # Reading
 

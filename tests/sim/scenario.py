@@ -64,14 +64,17 @@ class Scenario:
         try:
             self._live()
         finally:
-            self.world.after_step = lambda loop: None
-            for host in self.hosts:
-                host.bury()
-            self.client.loop.bury()
+            self.bury()
         world = self.world
         return Outcome(
             world.seed, world.faults, world.trace, self.load.acknowledged, self.invariants.losses
         )
+
+    def bury(self) -> None:
+        self.world.after_step = lambda loop: None
+        for host in self.hosts:
+            host.bury()
+        self.client.loop.bury()
 
     def _live(self) -> None:
         world = self.world
@@ -85,7 +88,7 @@ class Scenario:
             (act,) = self.chance.choices(acts, weights)
             act()
             self._let_pass(self.chance.choice([50, 300, 1_000, 2_500]))
-        self._recover()
+        self.recover()
 
     def _let_pass(self, delay_ms: int) -> None:
         self.world.run_until(lambda: False, delay_ms)
@@ -187,7 +190,7 @@ class Scenario:
 
     # The end
 
-    def _recover(self) -> None:
+    def recover(self) -> None:
         world = self.world
         if world.faults:
             return

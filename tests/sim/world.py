@@ -134,6 +134,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self.backlog: list[asyncio.Handle] = []
         self.is_stopped = False
         self.is_ended = False
+        self.ended_us = 0
         self.tasks: list[asyncio.Task[Any]] = []
         self.connect: Callable[..., Coroutine[Any, Any, tuple[Any, Any]]] | None = None
         self.readers: dict[int, Any] = {}
@@ -151,6 +152,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def end(self) -> None:
         self.is_ended = True
+        self.ended_us = self.world.now_us
         self.backlog = []
 
     def bury(self) -> None:

@@ -1,0 +1,118 @@
+"""What a seed brought to light, told in words; and how long one fault keeps writers waiting."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from moldau.model.errors import Error
+from moldau.model.names import TopicPartition
+from moldau.net.peers import PeerUnreachable
+from moldau.records.codec import Record, encode_batch
+from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.messages.transactions import InitProducerIdRequest
+from tests.sim.client import NAME as CLIENT
+from tests.sim.cluster import SESSION_TIMEOUT_MS, Host
+from tests.sim.load import TOPIC, TRANSACTIONS
+from tests.sim.stories import Story, told
+from tests.sim.tree import BEAT_US, ZOOKEEPER
+
+PLACE = TopicPartition(TOPIC, 0)
+WAIT_MS_MAX = 500
+"""Beyond the session's end: for the controller's election and the partitions', and to be told."""
+ATTEMPT_MS = 100
+
+
+def produce(batch: bytes, transaction: str | None = None) -> ProduceRequest:
+    data = PartitionProduceData(index=PLACE.partition, records=batch)
+    return ProduceRequest(
+        transactional_id=transaction,
+        acks=-1,
+        timeout_ms=1_500,
+        topic_data=[TopicProduceData(name=TOPIC, partition_data=[data])],
+    )
+
+
+def test_a_coordinator_that_does_not_know_it_was_replaced_disowns_a_new_producer() -> None:
+    """Cut off from ZooKeeper alone, a broker goes on to lead and to coordinate for a while. Asked
+    by a leader that does not know better either, it denies a producer that its successor has let
+    in: as in Apache Kafka, the producer has to begin anew."""
+    with told() as story:
+        invariants, client = story.invariants, story.client
+        old = story.leader(TRANSACTIONS)
+        story.scenario.network.cut(old.name, ZOOKEEPER)
+        assert story.world.run_until(lambda: story.leader(TRANSACTIONS) is not old, 10_000)
+        new = story.leader(TRANSACTIONS)
+        assert invariants.had_old_leader(TRANSACTIONS, story.world.now_us)
+        begin = InitProducerIdRequest(transactional_id="y", transaction_timeout_ms=60_000)
+
+        async def meet_the_old_one() -> int:
+            ids = await client.call(new.node_id, begin, 4, "y")
+            while ids.error_code:
+                await client.pause()
+                ids = await client.call(new.node_id, begin, 4, "y")
+            batch = encode_batch(
+                [Record(0, 1_600_000_000_000, None, b"y")],
+                producer_id=ids.producer_id,
+                producer_epoch=ids.producer_epoch,
+                base_sequence=0,
+                transactional=True,
+            )
+            answer = await client.call(old.node_id, produce(batch, "y"), 11, "y")
+            return int(answer.responses[0].partition_responses[0].error_code)
+
+        assert story.does(meet_the_old_one()) == Error.INVALID_PRODUCER_ID_MAPPING
+        story.end()
+        story.passes(1_000)
+        assert not invariants.had_old_leader(TRANSACTIONS, story.world.now_us)
+
+
+def kill(story: Story, host: Host) -> None:
+    host.kill()
+
+
+def pause(story: Story, host: Host) -> None:
+    host.pause()
+
+
+def cut_off(story: Story, host: Host) -> None:
+    for other in (ZOOKEEPER, CLIENT, *(each.name for each in story.hosts if each is not host)):
+        story.scenario.network.cut(host.name, other)
+
+
+@pytest.mark.parametrize("fault", [kill, pause, cut_off])
+@pytest.mark.parametrize("whom", ["leader", "follower", "controller"])
+def test_one_fault_keeps_a_writer_waiting_for_little_more_than_the_session(
+    whom: str, fault: Callable[[Story, Host], None]
+) -> None:
+    """The writer always knows who leads, so that all the waiting is the cluster's."""
+    with told() as story:
+        host = {
+            "leader": story.leader(PLACE),
+            "follower": story.follower(),
+            "controller": story.controller,
+        }[whom]
+        fault(story, host)
+        began_us = story.world.now_us
+        story.does(write_to_whoever_leads(story))
+        waited_ms = (story.world.now_us - began_us) / 1000
+        assert waited_ms < SESSION_TIMEOUT_MS + BEAT_US / 1000 + WAIT_MS_MAX
+        story.end()
+
+
+async def write_to_whoever_leads(story: Story) -> None:
+    request = produce(encode_batch([Record(0, 1_600_000_000_000, None, b"w")]))
+    attempt = 0
+    while True:
+        attempt += 1
+        leader = story.leader(PLACE).node_id
+        try:
+            async with asyncio.timeout(ATTEMPT_MS / 1000):
+                answer = await story.client.call(leader, request, 11, f"w{attempt}")
+            if not answer.responses[0].partition_responses[0].error_code:
+                return
+        except (PeerUnreachable, TimeoutError):
+            continue
+        await asyncio.sleep(ATTEMPT_MS / 1000)
