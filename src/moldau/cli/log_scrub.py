@@ -1,22 +1,28 @@
 """`moldau log-scrub`: read closed segments again and name what the disk has damaged.
 
-It changes nothing, so it may run beside the broker; the segment being written is left out then.
+Without --repair it changes nothing, so it may run beside the broker; the segment being written is
+left out then. With it the broker must be stopped.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from moldau.cli.faults import CommandFault
+from moldau.cli.faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import Output
-from moldau.cli.tool import JSON, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, JSON, Tool, run_tool
+from moldau.model.names import TopicPartition
 from moldau.storage.faults import StorageFault
 from moldau.storage.scrubbing import Damage, partitions_in, scrub_partition
 
+if TYPE_CHECKING:
+    from moldau.cli.log_scrub_repair import Outcome
+
 DAMAGED = 3
-"""The exit code when something is damaged."""
+"""The exit code when something is damaged, and stays so."""
 PROGRESS_S = 5.0
 
 
@@ -26,6 +32,36 @@ def run(arguments: Sequence[str]) -> int:
 
 def main(given: Given, out: Output) -> int:
     directories = [path for text in given.texts("log-dir") for path in text.split(",") if path]
+    if not given.has("repair"):
+        damages = look(given, out, directories)
+        return report(given, out, damages, {})
+    from moldau.cli.log_scrub_repair import lock_stopped, repair
+
+    if given.has("closed-only"):
+        raise UsageFault("--repair needs a stopped broker, so --closed-only is of no use with it.")
+    locked = {}
+    try:
+        for path in directories:
+            directory = lock_stopped(path)
+            locked[directory.path] = directory
+        damages = look(given, out, list(locked))
+        bootstrap = given.text("bootstrap-server") if given.has("bootstrap-server") else ""
+        outcomes = dict(repair(damages.found, locked, bootstrap)) if damages.found else {}
+    except StorageFault as fault:
+        raise CommandFault(str(fault)) from fault
+    finally:
+        for directory in locked.values():
+            directory.unlock()
+    return report(given, out, damages, outcomes)
+
+
+class Look(NamedTuple):
+    files: int
+    size_bytes: int
+    found: list[Damage]
+
+
+def look(given: Given, out: Output, directories: Sequence[str]) -> Look:
     pace = Pace(given.maybe_number("bytes-per-second"), out)
     damages: list[Damage] = []
     files = size = 0
@@ -42,23 +78,35 @@ def main(given: Given, out: Output) -> int:
                     damages += scrubbed.damages
                     for damage in scrubbed.damages:
                         if not given.has("json"):
-                            out.line(sentence(damage))
+                            out.line(f"{damage}.")
     except (StorageFault, OSError) as fault:
         raise CommandFault(str(fault)) from fault
+    return Look(files, size, damages)
+
+
+def report(
+    given: Given, out: Output, look: Look, outcomes: Mapping[TopicPartition, Outcome]
+) -> int:
+    repaired = [
+        damage
+        for damage in look.found
+        if damage.partition in outcomes and outcomes[damage.partition].is_repaired
+    ]
     if given.has("json"):
-        rows = [{**damage._asdict(), "partition": str(damage.partition)} for damage in damages]
-        out.json({"files": files, "bytes": size, "damaged": rows})
+        rows = []
+        for damage in look.found:
+            row: dict[str, object] = {**damage._asdict(), "partition": str(damage.partition)}
+            if damage.partition in outcomes:
+                row["repaired"] = damage in repaired
+            rows.append(row)
+        out.json({"files": look.files, "bytes": look.size_bytes, "damaged": rows})
     else:
-        found = f"{len(damages)} damaged" if damages else "none damaged"
-        out.line(f"Read {files} files, {size} bytes: {found}.")
-    return DAMAGED if damages else 0
-
-
-def sentence(damage: Damage) -> str:
-    where = f"bytes {damage.position} to {damage.position_end}"
-    if damage.offset < damage.offset_end:
-        where += f", offsets {damage.offset} to {damage.offset_end - 1}"
-    return f"{damage.path} is damaged at {where}: {damage.reason}."
+        for outcome in outcomes.values():
+            out.line(outcome.sentence)
+        found = f"{len(look.found)} damaged" if look.found else "none damaged"
+        mended = f", {len(repaired)} of them repaired" if outcomes else ""
+        out.line(f"Read {look.files} files, {look.size_bytes} bytes: {found}{mended}.")
+    return DAMAGED if len(repaired) < len(look.found) else 0
 
 
 class Pace:
@@ -85,14 +133,23 @@ class Pace:
 TOOL = Tool(
     name="log-scrub",
     does="Checks every batch, index and snapshot in log directories, and names damaged ranges. "
-    f"Exits with {DAMAGED} if anything is damaged.",
+    f"Exits with {DAMAGED} if anything is damaged and not repaired.",
     flags=(
         Flag("--log-dir", "A log directory.", takes="DIR", repeats=True, required=True),
         Flag("--topic", "Look at this topic only.", takes="TOPIC", repeats=True),
         Flag("--closed-only", "Leave out the last segments: a broker is writing to them."),
+        Flag(
+            "--repair",
+            "Make damaged files anew, of a stopped broker: indexes from the log, records from "
+            "another replica in sync, which the brokers named with --bootstrap-server know.",
+        ),
+        BOOTSTRAP,
         Flag("--bytes-per-second", "Read no faster than this.", takes="BYTES", kind=integer),
         JSON,
     ),
     main=main,
-    examples=("moldau log-scrub --log-dir data --closed-only --bytes-per-second 20000000",),
+    examples=(
+        "moldau log-scrub --log-dir data --closed-only --bytes-per-second 20000000",
+        "moldau log-scrub --log-dir data --repair --bootstrap-server localhost:9093",
+    ),
 )

@@ -25,7 +25,7 @@ from moldau.storage.files import (
 )
 from moldau.storage.producer_state import ProducerStates
 from moldau.storage.scrub_batches import BatchWalk, Reader
-from moldau.storage.scrub_producers import producers_before
+from moldau.storage.scrub_producers import producers_before, snapshot_at
 from moldau.storage.scrubbing import ClosedSegment, Damage, known_epochs
 from moldau.storage.txn_index import AbortedTransaction
 
@@ -222,6 +222,12 @@ class Plan(NamedTuple):
     segment: ClosedSegment
     cuts: list[Cut]
 
+    @property
+    def is_whole(self) -> bool:
+        """Everything comes from another replica."""
+        segment = self.segment
+        return any((cut.offset, cut.offset_end) == segment[2:4] for cut in self.cuts)
+
 
 def plan_repair(
     segments: Sequence[ClosedSegment],
@@ -256,19 +262,26 @@ def whole_cut(segment: ClosedSegment) -> Cut:
     return Cut(0, size, segment.base_offset, segment.next_base)
 
 
+def in_groups(plans: Sequence[Plan]) -> list[list[Plan]]:
+    """What has to be put in place together: neighbours that come whole from another replica. The
+    rest can be mended one after another, which needs less room."""
+    whole = [plan for plan in plans if plan.is_whole]
+    return [*([whole] if whole else []), *([plan] for plan in plans if not plan.is_whole)]
+
+
 def begin_mending(
     plans: Sequence[Plan], *, may_have_gaps: bool, index_interval_bytes: int, has_read: Reader
 ) -> list[Mending]:
-    """Blocks. The mendings are to be carried out in their order."""
+    """Blocks. The mendings of a group are to be carried out in their order."""
     epochs = known_epochs(plans[0].segment.directory)
     producers: ProducerStates | None = None
     mendings = []
     for segment, cuts in plans:
-        if producers is None or not may_have_gaps:
-            # What replaces a whole part of a compacted log goes on where it began.
-            producers = producers_before(
-                str(segment.partition), segment.directory, segment.base_offset
-            )
+        partition, directory, base = str(segment.partition), segment.directory, segment.base_offset
+        # Without a snapshot what is written for the segment before tells, not what was there.
+        producers = snapshot_at(partition, directory, base) or producers
+        if producers is None:
+            producers = producers_before(partition, directory, base)
         known = Knowledge(epochs, producers, may_have_gaps, index_interval_bytes)
         mendings.append(Mending(segment, cuts, known, has_read))
     return mendings
