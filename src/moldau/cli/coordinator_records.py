@@ -16,87 +16,23 @@ from moldau.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
-from moldau.wire.primitives import DecodeError
-from moldau.wire.schema import (
-    Message,
-    Struct,
-    array,
-    blob,
-    int8,
-    int16,
-    int32,
-    int64,
-    string,
-    uuid,
+from moldau.wire.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
 )
+from moldau.wire.messages.transaction_records import TransactionLogKey, TransactionLogValue
+from moldau.wire.primitives import DecodeError
+from moldau.wire.schema import Message, Struct, uuid
 
 VERSION_BYTES = 2
+KEY_VERSION = 0
+"""All keys have but one; their int16 says the kind."""
 OFFSET_COMMIT = 1
 OFFSET_COMMIT_OLD = 0
 GROUP_METADATA = 2
 TRANSACTION_LOG = 0
-
-
-class OffsetCommitKey(Message, versions="0-1"):
-    group: str = string()
-    topic: str = string()
-    partition: int = int32()
-
-
-class OffsetCommitValue(Message, versions="0-4", flexible="4+"):
-    offset: int = int64()
-    leader_epoch: int = int32("3+", default=-1)
-    metadata: str = string()
-    commit_timestamp: int = int64()
-    expire_timestamp: int = int64("1", default=-1)
-    topic_id: bytes = uuid("4+", tag=0)
-
-
-class GroupMetadataKey(Message, versions="2"):
-    group: str = string()
-
-
-class MemberMetadata(Struct):
-    member_id: str = string()
-    group_instance_id: str | None = string("3+", nullable="3+")
-    client_id: str = string()
-    client_host: str = string()
-    rebalance_timeout: int = int32("1+")
-    session_timeout: int = int32()
-    subscription: bytes = blob()
-    assignment: bytes = blob()
-
-
-class GroupMetadataValue(Message, versions="0-4", flexible="4+"):
-    protocol_type: str = string()
-    generation: int = int32()
-    protocol: str | None = string(nullable="0+")
-    leader: str | None = string(nullable="0+")
-    current_state_timestamp: int = int64("2+", default=-1)
-    members: list[MemberMetadata] = array(MemberMetadata)
-
-
-class TransactionLogKey(Message, versions="0"):
-    transactional_id: str = string()
-
-
-class PartitionsSchema(Struct):
-    topic: str = string()
-    partition_ids: list[int] = array(int32)
-
-
-class TransactionLogValue(Message, versions="0-1", flexible="1+"):
-    producer_id: int = int64()
-    previous_producer_id: int = int64("1+", tag=0, default=-1)
-    next_producer_id: int = int64("1+", tag=1, default=-1)
-    producer_epoch: int = int16()
-    next_producer_epoch: int = int16("1+", tag=3, default=-1)
-    transaction_timeout_ms: int = int32()
-    transaction_status: int = int8()
-    transaction_partitions: list[PartitionsSchema] | None = array(PartitionsSchema, nullable="0+")
-    transaction_last_update_timestamp_ms: int = int64()
-    transaction_start_timestamp_ms: int = int64()
-    client_transaction_version: int = int16("1+", tag=2)
 
 
 class Schemas(NamedTuple):
@@ -135,7 +71,7 @@ def read_record(kinds: Kinds, key: bytes, value: bytes | None) -> CoordinatorRec
     if kind not in kinds:
         raise UnknownKind(kind)
     schemas = kinds[kind]
-    decoded = schemas.key.decode(key, kind, VERSION_BYTES)
+    decoded = schemas.key.decode(key, KEY_VERSION, VERSION_BYTES)
     if value is None:
         return CoordinatorRecord(kind, decoded, None, 0)
     version = version_of(value)

@@ -30,11 +30,6 @@ from moldau.groups.records import (
     OFFSET_VALUE_VERSION,
     OFFSET_VALUE_VERSION_WITH_EXPIRY,
     VERSION,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-    OffsetCommitKey,
-    OffsetCommitValue,
     with_version,
 )
 from moldau.model.names import Millis, TopicPartition
@@ -48,6 +43,13 @@ from moldau.records.codec import (
     encode_marker,
 )
 from moldau.records.compression import Codec
+from moldau.wire.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 
 BATCH_BYTES = 512 * 1024
 """A batch is closed when it is this large: well under what a log takes as one batch."""

@@ -6,12 +6,6 @@ import pytest
 
 from moldau.cli.completion import following
 from moldau.cli.configs import added
-from moldau.cli.coordinator_records import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-    TransactionLogKey,
-    TransactionLogValue,
-)
 from moldau.cli.faults import CommandFault, UsageFault
 from moldau.cli.formatters import formatter_of
 from moldau.cli.get_offsets import rule_of, time_of
@@ -22,6 +16,8 @@ from moldau.cli.reassignment_plans import assign, plan_of
 from moldau.cli.topics import assignment_of, topic_pattern
 from moldau.client.records import ConsumerRecord, TimestampType
 from moldau.model.names import TopicPartition
+from moldau.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from moldau.wire.messages.transaction_records import TransactionLogKey, TransactionLogValue
 
 OLD_OFFSETS = "kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter"
 OLD_TRANSACTIONS = "kafka.coordinator.transaction.TransactionLog$TransactionLogMessageFormatter"
@@ -71,7 +67,7 @@ def test_javas_deserializers_are_known_by_name() -> None:
 
 
 def test_the_old_formatters_of_internal_topics_print_as_they_did() -> None:
-    key = b"\0\1" + OffsetCommitKey(group="g", topic="t", partition=2).encode(1)
+    key = b"\0\1" + OffsetCommitKey(group="g", topic="t", partition=2).encode(0)
     value = b"\0\3" + OffsetCommitValue(offset=9, leader_epoch=0, commit_timestamp=5).encode(3)
     assert formatter_of(OLD_OFFSETS, {}).format(record(key, value)) == (
         b"[g,t,2]::OffsetAndMetadata(offset=9, leaderEpoch=Optional[0], metadata=,"
@@ -86,7 +82,7 @@ def test_the_old_formatters_of_internal_topics_print_as_they_did() -> None:
 
 
 def test_the_new_formatters_print_json() -> None:
-    key = b"\0\1" + OffsetCommitKey(group="g", topic="t", partition=2).encode(1)
+    key = b"\0\1" + OffsetCommitKey(group="g", topic="t", partition=2).encode(0)
     value = b"\0\3" + OffsetCommitValue(offset=9, leader_epoch=0, commit_timestamp=5).encode(3)
     new = "org.apache.kafka.tools.consumer.OffsetsMessageFormatter"
     assert formatter_of(new, {}).format(record(key, value)) == (

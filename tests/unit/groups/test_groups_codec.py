@@ -7,11 +7,16 @@ import pytest
 from moldau.groups import codec, facts
 from moldau.groups.codec import GroupCodec
 from moldau.groups.facts import CommittedOffset, StoredMember
-from moldau.groups.records import VERSION, GroupMetadataValue, MemberMetadata, OffsetCommitValue
+from moldau.groups.records import VERSION
 from moldau.model.names import TopicPartition
 from moldau.records.batch import read_header
 from moldau.records.codec import Record, decode_batch, encode_batch
 from moldau.records.compression import Codec
+from moldau.wire.messages.group_records import (
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitValue,
+)
 
 MEMBER_ID = "cl-f2bf8499-5ced-402a-839f-5b26e0f74675"
 TOPIC_ID = bytes.fromhex("05e422bdd070470482d3f87be2ee3bc3")
