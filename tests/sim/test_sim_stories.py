@@ -12,6 +12,11 @@ from moldau.model.names import TopicPartition
 from moldau.net.peers import PeerUnreachable
 from moldau.records.codec import Record, encode_batch
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.messages.replication import (
+    LeaderAndIsrPartitionState,
+    LeaderAndIsrRequest,
+    LeaderAndIsrTopicState,
+)
 from moldau.wire.messages.transactions import InitProducerIdRequest
 from tests.sim.client import NAME as CLIENT
 from tests.sim.cluster import SESSION_TIMEOUT_MS, Host
@@ -67,6 +72,46 @@ def test_a_coordinator_that_does_not_know_it_was_replaced_disowns_a_new_producer
         story.end()
         story.passes(1_000)
         assert not invariants.had_old_leader(TRANSACTIONS, story.world.now_us)
+
+
+def test_a_broker_that_starts_again_takes_no_role_that_was_meant_for_its_earlier_life() -> None:
+    """A controller that was held up tells a broker what it was to do before it was killed. The one
+    that has taken its place is not registered yet: only when it is can it know that it is not
+    meant. Else it would lead in an epoch that its own log has left behind."""
+    with told() as story:
+        host = story.leader(PLACE)
+        assert host.broker is not None and host.broker._cluster is not None
+        before = host.broker._cluster.member.broker_epoch
+        topic = host.broker._cluster.member.image.topics[TOPIC]
+        host.kill()
+        host.start()
+        role = LeaderAndIsrPartitionState(
+            partition_index=PLACE.partition,
+            controller_epoch=1,
+            leader=host.node_id,
+            leader_epoch=0,
+            isr=[0, 1, 2],
+            replicas=[0, 1, 2],
+        )
+        request = LeaderAndIsrRequest(
+            controller_id=host.node_id,
+            controller_epoch=1,
+            broker_epoch=before,
+            topic_states=[
+                LeaderAndIsrTopicState(topic_name=TOPIC, topic_id=topic.id, partition_states=[role])
+            ],
+        )
+
+        async def tell_the_old_role() -> int:
+            while True:
+                try:
+                    answer = await story.client.call(host.node_id, request, 7, "old")
+                    return int(answer.error_code)
+                except PeerUnreachable:
+                    await story.client.pause()
+
+        assert story.does(tell_the_old_role()) == Error.STALE_BROKER_EPOCH
+        story.end()
 
 
 def kill(story: Story, host: Host) -> None:

@@ -84,6 +84,9 @@ class PlayedMember:
         self.peers = node.peers
         self._published = self.view.image
 
+    async def registered(self) -> None:
+        pass
+
     def publish(self, image: ClusterImage) -> None:
         old, self._published = self._published, image
         self._node.replicas.see(image)

@@ -75,6 +75,8 @@ class Member:
         self.view = ClusterView(node_id, cluster_id)
         self.image = self.view.image
         self.broker_epoch = NO_EPOCH
+        """Of the last registration, also while the next one is under way."""
+        self._has_registered = asyncio.Event()
         self.services: Services | None = None
         self._store = store
         self._node_id = node_id
@@ -193,6 +195,12 @@ class Member:
                     raise DuplicateBroker(_duplicate(path)) from None
                 await self._timers.pause(RETRY_MS)
         self.broker_epoch = (await self._store.get(path)).created_by
+        term = await self._store.exists(paths.CONTROLLER_EPOCH)
+        epoch = 0 if term is None else paths.decode_controller_epoch(term.data)
+        if not self.view.is_stale(epoch):
+            # Whoever was in office before has nothing to say to a broker that begins now.
+            self.view.heard(epoch)
+        self._has_registered.set()
         zk_log.info(
             "Registered broker %d at path %s with addresses: %s, czxid (broker epoch): %d",
             self._node_id,
@@ -203,7 +211,6 @@ class Member:
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
-            self.broker_epoch = NO_EPOCH
             self._attempt = None
         if state is SessionState.CONNECTED and not self._is_closed and self._registering is None:
             self._registering = asyncio.get_running_loop().create_task(self._register_again())
@@ -229,6 +236,9 @@ class Member:
         return node is not None and node.created_by == self.broker_epoch
 
     # What the controller tells
+
+    async def registered(self) -> None:
+        await self._has_registered.wait()
 
     def publish(self, image: ClusterImage) -> None:
         before, self.image = self.image, image

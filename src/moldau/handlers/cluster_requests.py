@@ -42,7 +42,7 @@ Request = LeaderAndIsrRequest | StopReplicaRequest | UpdateMetadataRequest
 async def leader_and_isr(
     request: LeaderAndIsrRequest, ctx: RequestContext, on: Services
 ) -> LeaderAndIsrResponse:
-    member = _member(on)
+    member = await _member(on)
     refusal = _refusal(request, member, on)
     if refusal is not None:
         return LeaderAndIsrResponse(error_code=refusal)
@@ -124,7 +124,7 @@ def _leader_and_isr_response(
 async def stop_replica(
     request: StopReplicaRequest, ctx: RequestContext, on: Services
 ) -> StopReplicaResponse:
-    member = _member(on)
+    member = await _member(on)
     refusal = _refusal(request, member, on)
     if refusal is not None:
         return StopReplicaResponse(error_code=refusal)
@@ -162,7 +162,7 @@ def _stops(request: StopReplicaRequest) -> Iterable[Stop]:
 async def update_metadata(
     request: UpdateMetadataRequest, ctx: RequestContext, on: Services
 ) -> UpdateMetadataResponse:
-    member = _member(on)
+    member = await _member(on)
     refusal = _refusal(request, member, on)
     if refusal is not None:
         return UpdateMetadataResponse(error_code=refusal)
@@ -170,9 +170,10 @@ async def update_metadata(
     return UpdateMetadataResponse()
 
 
-def _member(on: Services) -> ClusterMember:
+async def _member(on: Services) -> ClusterMember:
     if on.member is None:
         raise ApiError(Error.UNSUPPORTED_VERSION, "this broker stands alone, nobody controls it")
+    await on.member.registered()
     return on.member
 
 

@@ -52,6 +52,10 @@ class ClusterMember(Protocol):
     @property
     def peers(self) -> PeerCalls: ...
 
+    async def registered(self) -> None:
+        """Until this broker has an epoch of its own. Before that it could not tell a request that
+        is meant for it from one to an earlier life of it."""
+
     def publish(self, image: ClusterImage) -> None:
         """From now on this is what the broker knows: replicas, coordinators and settings follow.
         Called after every change of the view or of this broker's roles."""
