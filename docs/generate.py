@@ -210,8 +210,6 @@ def api_versions() -> str:
         api = names[key]
         flexible = "" if api.flexible_from is None else f"{api.flexible_from}"
         served = f"{route.version_min} to {route.version_max}"
-        if route.served_min != route.version_min:
-            served += f" (answered from {route.served_min})"
         rows.append((str(key), api.name, served, flexible))
     return "\n".join(
         [

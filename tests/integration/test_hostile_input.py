@@ -72,7 +72,7 @@ def corpus(dice: random.Random) -> list[bytes]:
             key, version, dice.randrange(2**31), "hostile", messages.message(cls, version)
         )
         for key, route in sorted(ROUTES.items())
-        for version in range(route.served_min, route.version_max + 1)
+        for version in range(route.version_min, route.version_max + 1)
         for cls in (request_class(key),)
         for _ in range(6)
     ]

@@ -154,7 +154,7 @@ class Dispatch:
         if api_key != API_VERSIONS:
             raise Disconnect(
                 f"api key {api_key} version {version} is not served, "
-                f"only {route.served_min} to {route.version_max}"
+                f"only {route.version_min} to {route.version_max}"
             )
         # The client learns the range from an answer in the oldest version and asks again (KIP-511).
         from moldau.wire.messages.api_versions import ApiVersion, ApiVersionsResponse

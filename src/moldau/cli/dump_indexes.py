@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 from moldau.cli.faults import CommandFault
 from moldau.cli.output import Output
-from moldau.records.batch import HEADER_BYTES, BatchHeader, read_header
+from moldau.storage.batch_walk import BatchPlace, walk_places
 from moldau.storage.faults import CorruptFile
 from moldau.storage.producer_state import ProducerEntry
 from moldau.storage.snapshots import decode_snapshot
@@ -75,11 +76,11 @@ def dump_index(path: Path, out: Output, remarks: Mismatches, *, sanity: bool, ve
             # A file that was given its full size early ends in zeros.
             if offset == base_offset and number > 0:
                 return
-            header = header_at(log.fileno(), position)
-            if header is None:
+            batch = next(batches_from(log.fileno(), position), None)
+            if batch is None:
                 raise CommandFault(f"{path} points to {position}, past the end of its log")
-            if header.last_offset != offset:
-                remarks.offsets.setdefault(str(path.absolute()), {})[offset] = header.last_offset
+            if batch.offset_last != offset:
+                remarks.offsets.setdefault(str(path.absolute()), {})[offset] = batch.offset_last
             if not verify:
                 out.line(f"offset: {offset} position: {position}")
 
@@ -105,17 +106,8 @@ def check_sanity(path: Path, entry_bytes: int, base_offset: int, offset_last: in
         )
 
 
-def header_at(descriptor: int, position: int) -> BatchHeader | None:
-    import os
-
-    content = os.pread(descriptor, HEADER_BYTES, position)
-    return read_header(content) if len(content) == HEADER_BYTES else None
-
-
-def headers_from(descriptor: int, position: int) -> Iterator[BatchHeader]:
-    while (header := header_at(descriptor, position)) is not None:
-        yield header
-        position += header.size_bytes
+def batches_from(descriptor: int, position: int) -> Iterator[BatchPlace]:
+    return walk_places(descriptor, position, os.fstat(descriptor).st_size)
 
 
 def dump_time_index(
@@ -154,9 +146,9 @@ def compare_time(
     remarks: Mismatches,
 ) -> None:
     name = str(path.absolute())
-    found = next((h for h in headers_from(descriptor, start) if h.last_offset >= offset), None)
-    if found is None or found.last_offset != offset:
-        where = -1 if found is None else found.last_offset
+    found = next((b for b in batches_from(descriptor, start) if b.offset_last >= offset), None)
+    if found is None or found.offset_last != offset:
+        where = -1 if found is None else found.offset_last
         remarks.missing.setdefault(name, []).append((offset, where))
         return
     if found.max_timestamp != timestamp:

@@ -22,6 +22,7 @@ from moldau.cli.dump_indexes import (
     dump_time_index,
     dump_txn_index,
 )
+from moldau.cli.dump_messages import Entry, message_at, message_line, records_in
 from moldau.cli.faults import CommandFault
 from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import Output
@@ -39,6 +40,8 @@ from moldau.records.batch import (
 from moldau.records.checksum import crc32c
 from moldau.records.codec import Record, decode_batch, decode_marker
 from moldau.records.compression import Codec
+from moldau.records.old_formats import OLD_BYTES_MIN
+from moldau.records.old_formats_reading import is_old
 from moldau.wire.primitives import DecodeError
 
 INDENT = "|"
@@ -98,7 +101,18 @@ class Dump:
         with path.open("rb") as file:
             content = file.read(limit)
         position, offset_last = 0, -1
-        while position + HEADER_BYTES <= len(content):
+        while position + OLD_BYTES_MIN <= len(content):
+            if is_old(content, position):
+                entry = message_at(content, position)
+                if entry is None:
+                    break
+                self.out.line(message_line(entry, position))
+                if self.is_deep:
+                    offset_last = self.old_records(entry, offset_last, path)
+                position += len(entry.content)
+                continue
+            if position + HEADER_BYTES > len(content):
+                break
             header = read_header(content, position)
             if header.magic != MAGIC_V2 or header.batch_length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
                 break
@@ -143,17 +157,27 @@ class Dump:
         except ApiError as fault:
             raise CommandFault(f"{fault}") from None
         for record in records:
-            if record.offset != offset_last + 1:
-                gaps = self.remarks.gaps.setdefault(str(path.absolute()), {})
-                gaps[offset_last] = record.offset
+            self.note_gap(record.offset, offset_last, path)
             offset_last = record.offset
-            self.out.line(self.record_line(header, record))
+            metadata = metadata_of(header, record)
+            self.out.line(self.record_line(metadata, record, is_data=not header.is_control))
         return offset_last
 
-    def record_line(self, header: BatchHeader, record: Record) -> str:
+    def old_records(self, entry: Entry, offset_last: int, path: Path) -> int:
+        for record, metadata in records_in(entry):
+            self.note_gap(record.offset, offset_last, path)
+            offset_last = record.offset
+            self.out.line(self.record_line(metadata, record, is_data=True))
+        return offset_last
+
+    def note_gap(self, offset: int, offset_last: int, path: Path) -> None:
+        if offset != offset_last + 1:
+            self.remarks.gaps.setdefault(str(path.absolute()), {})[offset_last] = offset
+
+    def record_line(self, metadata: str, record: Record, *, is_data: bool) -> str:
         skips = self.given.has("skip-record-metadata")
-        line = "" if skips else metadata_of(header, record)
-        if self.prints_data and not header.is_control:
+        line = "" if skips else metadata
+        if self.prints_data and is_data:
             key, value = self.decoder(record)
             prefix = f"{INDENT} " if skips else " "
             if key is not None:

@@ -36,6 +36,7 @@ from moldau.records.codec import (
 )
 from moldau.records.columns import WRONG_CHECKSUM, read_batches, read_rows
 from moldau.records.compression import decompress
+from moldau.records.old_formats_reading import is_old, to_batches
 from moldau.wire.messages.fetch import AbortedTransaction
 
 WRONG = "its checksum is wrong"
@@ -96,14 +97,18 @@ def batches_of(
     `aborted` is given for readers of committed records only.
     """
     rows = kernel.scan_batches(view, 0, len(view))
-    if not rows and len(view) > 0:
-        if len(view) > HEADER_BYTES and view[16] != 2:
-            raise error_class(Error.UNSUPPORTED_FOR_MESSAGE_FORMAT)(
-                f"{tp} at offset {offset} holds messages of format {view[16]}: only 2 can be read"
-            )
+    size_bytes = len(view)
+    if is_old(view, rows[-1][0] + rows[-1][1] if rows else 0):
+        # Brokers pass on what was written before 0.11 as it is.
+        try:
+            view = memoryview(to_batches(view))
+        except ApiError as fault:
+            raise error_class(fault.error)(fault.message) from None
+        rows = kernel.scan_batches(view, 0, len(view))
+    if not rows and size_bytes > 0:
         raise error_class(Error.MESSAGE_TOO_LARGE)(
             f"The record at {tp}, offset {offset}, is larger than the fetch size of"
-            f" {len(view)} bytes: raise max.partition.fetch.bytes"
+            f" {size_bytes} bytes: raise max.partition.fetch.bytes"
         )
     next_offset = max(offset, rows[-1][3] + 1) if rows else offset
     if aborted is None:

@@ -21,7 +21,7 @@ from moldau.config.definition import (
     setting,
 )
 
-ONE_FORMAT = "logs hold message format 2 only"
+ONE_FORMAT = "records are stored in message format 2"
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 # Rows stay compact, so that the table can be read as one.
@@ -166,8 +166,9 @@ class LogSettings(Settings):
         "log.message.format.version", "3.0-IV1", no_effect=ONE_FORMAT,
         doc="Kept from old releases: the format in which records are stored.")
     log_message_downconversion_enable: bool = setting(
-        "log.message.downconversion.enable", True, no_effect=ONE_FORMAT,
-        doc="Kept from old releases: whether records are rewritten for very old consumers.")
+        "log.message.downconversion.enable", True, scope=Scope.CLUSTER,
+        doc="Write records again for consumers older than 0.11, which know other formats; without "
+            "it they are refused.")
 
     # Compaction
     log_cleaner_enable: bool = setting(

@@ -230,7 +230,7 @@ def setting(
 ) -> Any:
     """A row of a table. `check` returns what is wrong with a value, or None. `synonym` is the
     broker key a topic key takes its default from; `no_effect` says why nothing reads the value;
-    `hidden` rows are for tests and are not listed."""
+    `hidden` rows are for tests, or no longer Kafka's, and are listed only where they are set."""
     row = Setting(key, default)
     row.doc = doc
     row.at_least = at_least

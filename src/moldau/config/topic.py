@@ -120,6 +120,11 @@ class TopicConfig(Settings):
         "message.timestamp.after.max.ms", 1 * HOUR, at_least=0,
         synonym="log.message.timestamp.after.max.ms",
         doc="A record may be stamped this much after its arrival; later ones are refused.")
+    message_downconversion_enable: bool = setting(
+        "message.downconversion.enable", True, synonym="log.message.downconversion.enable",
+        hidden=True,
+        doc="Write records again for consumers older than 0.11, which know other formats; without "
+            "it they are refused.")
 
     # Replication
     min_insync_replicas: int = setting(

@@ -42,6 +42,7 @@ SESSIONS_SINCE: Final = 7
 FOLLOWERS_SERVE_SINCE: Final = 11
 RACK_AWARE: Final = "RackAwareReplicaSelector"
 TOPIC_IDS_SINCE: Final = 13
+ZSTD_SINCE: Final = 10
 LEADER_HINTS_SINCE: Final = 16
 LEADER_HINTS = frozenset({Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH})
 
@@ -73,6 +74,23 @@ async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> Fet
     response = FetchResponse(session_id=session_id, responses=_by_topic(answers))
     if ctx.api_version >= LEADER_HINTS_SINCE:
         _point_to_leaders(response, ctx, on)
+    elif ctx.api_version < ZSTD_SINCE:
+        return await _for_old_consumers(response, request, ctx, on)
+    return response
+
+
+async def _for_old_consumers(
+    response: FetchResponse, request: FetchRequest, ctx: RequestContext, on: Services
+) -> FetchResponse:
+    from moldau.handlers import fetch_old
+
+    response = fetch_old.without_zstd(response, ctx, on)
+    if ctx.api_version < fetch_old.BATCHES_SINCE:
+        is_told = await fetch_old.Rewriting(request, ctx, on).rewrite(response)
+        if not is_told and request.max_wait_ms > 0:
+            # What there is means nothing to an old consumer: wait for more, once.
+            request.max_wait_ms //= 2
+            return await fetch(request, ctx, on)
     return response
 
 

@@ -23,6 +23,7 @@ from moldau.replication.replica import (
     Replica,
 )
 from moldau.replication.waiting import Watched
+from moldau.storage.faults import StorageFault
 from moldau.wire.messages.offsets import (
     EpochEndOffset,
     ListOffsetsPartition,
@@ -47,6 +48,8 @@ Awaited = list[tuple[DeleteRecordsPartitionResult, Replica, Offset]]
 """Rows that wait until followers have deleted everything before an offset, too."""
 
 CONSUMER: Final = -1
+TIMESTAMPS_SINCE: Final = 1
+"""Version 0 knows only when segments were written."""
 NOT_AVAILABLE_SINCE: Final = 5
 """The version from which clients know OFFSET_NOT_AVAILABLE."""
 SPECIAL_TIMESTAMPS_SINCE = {
@@ -67,6 +70,8 @@ async def list_offsets(
         isolation = READ_TO_END
     elif request.isolation_level == 1:
         isolation = READ_COMMITTED
+    if ctx.api_version < TIMESTAMPS_SINCE:
+        return _old_style_offsets(request, isolation, on)
     topics = []
     for topic in request.topics:
         # A partition that is asked for twice is answered once: nobody knows which one was meant.
@@ -109,6 +114,47 @@ def _offset(
         offset=found.offset,
         leader_epoch=found.leader_epoch,
     )
+
+
+def _old_style_offsets(
+    request: ListOffsetsRequest, isolation: int, on: Services
+) -> ListOffsetsResponse:
+    """Starts of segments, the newest first, where their files were last written by a time."""
+    return ListOffsetsResponse(
+        topics=[
+            ListOffsetsTopicResponse(
+                name=topic.name,
+                partitions=[
+                    _segment_starts(topic.name, row, isolation, on) for row in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _segment_starts(
+    topic: str, row: ListOffsetsPartition, isolation: int, on: Services
+) -> ListOffsetsPartitionResponse:
+    from moldau.storage.old_messages import offsets_before
+
+    answer = ListOffsetsPartitionResponse(partition_index=row.partition_index)
+    try:
+        replica = on.replicas.find(topic, row.partition_index)
+        replica.partition.check_leader()
+        if row.timestamp < EARLIEST_TIMESTAMP:
+            raise ApiError(Error.UNSUPPORTED_VERSION, f"{row.timestamp} came with later versions")
+        now_ms = on.clock.wall_ms()
+        found = offsets_before(replica.log, row.timestamp, max(row.max_num_offsets, 0), now_ms)
+        limit = replica.readable_end(isolation)
+    except ApiError as refusal:
+        answer.error_code = refusal.error
+    except StorageFault:
+        answer.error_code = Error.KAFKA_STORAGE_ERROR
+    else:
+        readable = [offset for offset in found if offset <= limit]
+        answer.old_style_offsets = [limit, *readable] if len(readable) < len(found) else found
+    return answer
 
 
 async def offset_for_leader_epoch(

@@ -15,7 +15,7 @@ from moldau.model.cluster import INTERNAL_TOPICS
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis, Offset
 from moldau.net.connection import Disconnect
-from moldau.records.batch import TRANSACTIONAL_FLAG
+from moldau.records.batch import MAGIC_POSITION, MAGIC_V2, TRANSACTIONAL_FLAG
 from moldau.records.validation import RecordsRefused
 from moldau.replication.replica import ACKS_ALL, Replica
 from moldau.replication.waiting import Watched
@@ -31,7 +31,6 @@ from moldau.wire.messages.produce import (
     TopicProduceResponse,
 )
 
-ZSTD_SINCE: Final = 7
 LEADER_HINTS_SINCE: Final = 10
 TOPIC_IDS_SINCE: Final = 13
 ATTRIBUTES_LOW_BYTE: Final = 22
@@ -115,7 +114,7 @@ def _append(
                 row = refused_row(data.index, None, refusal)
                 row.error_message = refusal.message
                 return row
-        appended = replica.append(memoryview(records), acks, now_ms, version >= ZSTD_SINCE)
+        appended = replica.append(memoryview(records), acks, now_ms, version)
     except ApiError as refusal:
         return refused_row(data.index, replica, refusal)
     row = PartitionProduceResponse(
@@ -136,8 +135,11 @@ def _check_special(
         raise ApiError(
             Error.INVALID_TOPIC_EXCEPTION, f"clients may not write to the internal topic {name}"
         )
+    # Where the attributes of a batch stand, older messages have something else.
     is_transactional = (
-        len(records) > ATTRIBUTES_LOW_BYTE and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
+        len(records) > ATTRIBUTES_LOW_BYTE
+        and records[MAGIC_POSITION] == MAGIC_V2
+        and records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
     )
     if is_transactional and request.transactional_id is None:
         raise ApiError(

@@ -17,23 +17,12 @@ Handler = Callable[[Any, Any, Any], Awaitable[Any]]
 
 
 class Route:
-    """`version_min` is what ApiVersions says; `served_min` is where service really begins."""
+    __slots__ = ("_function", "_place", "api_key", "version_max", "version_min")
 
-    __slots__ = ("_function", "_place", "api_key", "served_min", "version_max", "version_min")
-
-    def __init__(
-        self,
-        api_key: int,
-        place: str,
-        version_min: int,
-        version_max: int,
-        *,
-        served_min: int | None = None,
-    ) -> None:
+    def __init__(self, api_key: int, place: str, version_min: int, version_max: int) -> None:
         self.api_key = api_key
         self.version_min = version_min
         self.version_max = version_max
-        self.served_min = version_min if served_min is None else served_min
         self._place = place
         self._function: Handler | None = None
 
@@ -45,18 +34,17 @@ class Route:
         return self._function
 
     def serves(self, version: int) -> bool:
-        return self.served_min <= version <= self.version_max
+        return self.version_min <= version <= self.version_max
 
 
 ROUTES: dict[int, Route] = {
     route.api_key: route
     for route in (
-        # Advertised from 0 because librdkafka gives up compression otherwise (KAFKA-18659).
-        Route(0, "produce:produce", 0, 13, served_min=3),
-        Route(1, "fetch:fetch", 4, 18),
-        Route(2, "offsets:list_offsets", 1, 11),
+        Route(0, "produce:produce", 0, 13),
+        Route(1, "fetch:fetch", 0, 18),
+        Route(2, "offsets:list_offsets", 0, 11),
         Route(3, "metadata:metadata", 0, 13),
-        Route(8, "group_offsets:offset_commit", 2, 10),
+        Route(8, "group_offsets:offset_commit", 1, 10),
         Route(9, "group_offset_fetch:offset_fetch", 1, 10),
         Route(10, "coordinators:find_coordinator", 0, 6),
         Route(11, "groups:join_group", 0, 9),

@@ -17,6 +17,8 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis
 from moldau.records.batch import BatchHeader, whole_headers
 from moldau.records.codec import Record, decode_batch
+from moldau.records.old_formats import holds_old
+from moldau.records.old_formats_reading import to_batches
 from moldau.replication.replica import Replica
 from moldau.replication.waiting import Watched
 from moldau.storage.faults import StorageFault
@@ -144,5 +146,7 @@ class LogJournal:
             except (OSError, StorageFault) as fault:
                 raise ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)) from fault
             offset = offset_end
+            if holds_old(piece, 0, len(piece)):
+                piece = to_batches(piece)
             for position, header in whole_headers(piece):
                 yield header, decode_batch(piece, position)

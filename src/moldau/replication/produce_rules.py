@@ -1,13 +1,38 @@
-"""What a topic's settings mean for the batches that producers send."""
+"""What a topic's settings and the age of a producer mean for the batches that it sends."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from moldau.config.topic import TopicConfig
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import Millis
 from moldau.records.compression import Codec
-from moldau.records.validation import ProduceRules
+from moldau.records.validation import ProducedBatch, ProduceRules, validate_produce
+
+BATCHES_SINCE: Final = 3
+"""The version of Produce from which there are only record batches; earlier ones may carry older
+messages too, and are not looked at as closely."""
+ZSTD_SINCE: Final = 7
 
 
-def produce_rules(settings: TopicConfig, *, zstd_allowed: bool = True) -> ProduceRules:
+def validate_early(
+    records: memoryview, rules: ProduceRules, now_ms: Millis, version: int
+) -> ProducedBatch:
+    """As `validate_produce`, for requests of a version before ZSTD_SINCE."""
+    if version >= BATCHES_SINCE:
+        return validate_produce(records, replace(rules, zstd_allowed=False), now_ms)
+    from moldau.records.old_formats_produce import validate_old_produce
+
+    batch = validate_old_produce(records, rules, now_ms)
+    if batch is None:
+        # Kafka calls it a success, at no offset.
+        raise ApiError(Error.NONE, "there is no whole message to store")
+    return batch
+
+
+def produce_rules(settings: TopicConfig) -> ProduceRules:
     codec = settings.compression_type
     levels = {
         "gzip": settings.compression_gzip_level,
@@ -23,7 +48,6 @@ def produce_rules(settings: TopicConfig, *, zstd_allowed: bool = True) -> Produc
         compression="producer" if codec == "producer" else CODECS[codec],
         level=None if codec == "gzip" and level == -1 else level,
         keys_required=settings.is_compacted,
-        zstd_allowed=zstd_allowed,
     )
 
 

@@ -14,10 +14,11 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis, Offset
 from moldau.net.log_limit import LogLimit
 from moldau.records.batch import HEADER_BYTES, NO_TIMESTAMP, Buffer, read_header
+from moldau.records.old_formats_reading import is_old
 from moldau.records.validation import validate_produce
 from moldau.replication.fetch_sessions import FetchedPartition, PartitionRead
 from moldau.replication.partition import Partition
-from moldau.replication.produce_rules import produce_rules
+from moldau.replication.produce_rules import ZSTD_SINCE, produce_rules, validate_early
 from moldau.replication.waiting import Waiting, Watched
 from moldau.storage.faults import StorageFault
 from moldau.storage.log import Appended, PartitionLog
@@ -25,7 +26,6 @@ from moldau.storage.producer_state import Origin
 from moldau.storage.timestamps import TimedOffset
 
 log = logging.getLogger("kafka.server.ReplicaManager")
-
 log.addFilter(LogLimit())
 
 ACKS_ALL: Final = -1
@@ -61,7 +61,6 @@ class Replica(Watched):
     __slots__ = (
         "_fault",
         "_rules",
-        "_rules_before_zstd",
         "_waiting",
         "bytes_appended",
         "isr_changes",
@@ -93,14 +92,13 @@ class Replica(Watched):
         self.settings = settings
         self.log.settings = settings
         self._rules = produce_rules(settings)
-        self._rules_before_zstd = produce_rules(settings, zstd_allowed=False)
         if self.partition.require_in_sync(settings.min_insync_replicas):
             self._waiting.changed(self)
 
     # Writing
 
     def append(
-        self, records: memoryview, acks: int, now_ms: Millis, zstd_allowed: bool = True
+        self, records: memoryview, acks: int, now_ms: Millis, version: int = ZSTD_SINCE
     ) -> Appended:
         """Store one batch from a producer and move the high watermark as far as it may go."""
         partition = self.partition
@@ -108,8 +106,10 @@ class Replica(Watched):
             partition.check_leader()
         if acks == ACKS_ALL and not partition.has_enough_in_sync:
             self._check_in_sync()
-        rules = self._rules if zstd_allowed else self._rules_before_zstd
-        batch = validate_produce(records, rules, now_ms)
+        if version >= ZSTD_SINCE:
+            batch = validate_produce(records, self._rules, now_ms)
+        else:
+            batch = validate_early(records, self._rules, now_ms, version)
         try:
             appended = self.log.append_as_leader(
                 batch.records, batch.header, partition.leader_epoch
@@ -304,7 +304,7 @@ class Replica(Watched):
         """Store what the leader sent, and learn from it what is committed and what is deleted.
         Raises ApiError for damaged records and StorageFault for a broken disk."""
         log, partition = self.log, self.partition
-        if len(records) >= HEADER_BYTES:
+        if len(records):
             self._start_in_batch(records)
             try:
                 log.append_as_follower(records)
@@ -320,6 +320,8 @@ class Replica(Watched):
     def _start_in_batch(self, records: Buffer) -> None:
         """An empty log may be told to start in the middle of a batch: where the leader's records
         were deleted up to there. Batches are whole, so it starts with this one."""
+        if is_old(records) or len(records) < HEADER_BYTES:
+            return
         first = read_header(records)
         log = self.log
         is_empty = log.log_start_offset == log.offset_end

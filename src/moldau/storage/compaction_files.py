@@ -11,6 +11,7 @@ import os
 import struct
 from collections.abc import Callable, Iterator
 
+from moldau.model.errors import ApiError
 from moldau.records.batch import (
     CRC_START,
     HEADER_BYTES,
@@ -19,8 +20,11 @@ from moldau.records.batch import (
     NO_TIMESTAMP,
     BatchHeader,
     read_header,
+    read_overhead,
 )
 from moldau.records.checksum import crc32c
+from moldau.records.old_formats import OLD_BYTES_MIN, run_end
+from moldau.records.old_formats_reading import is_old, to_batches
 from moldau.storage.compaction_round import Refused
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import (
@@ -53,14 +57,15 @@ class DamagedSegment(Refused):
 def read_batches(
     path: str, position: int, size_bytes: int, buffer_bytes: int, took: Callable[[int], None]
 ) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """(position, header, bytes) of every batch, checksums checked. `took(bytes)` is told of each
-    read before it is used, and may wait or raise."""
+    """(position, header, bytes) of every batch, checksums checked; messages of older formats come
+    as the batches that they become. `took(bytes)` is told of each read before it is used, and may
+    wait or raise."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         raise StorageFault.of("cannot open", path, error) from error
     try:
-        wanted = buffer_bytes
+        wanted, offset_next = buffer_bytes, -1
         while position < size_bytes:
             try:
                 chunk = os.pread(descriptor, min(wanted, size_bytes - position), position)
@@ -68,9 +73,13 @@ def read_batches(
                 raise StorageFault.of("cannot read", path, error) from error
             took(len(chunk))
             end, wanted = 0, buffer_bytes
-            for at, header, batch in _batches_in(path, chunk, position):
+            for at, size, header, batch in _batches_in(path, chunk, position):
+                if header[0] < offset_next:
+                    reason = f"offset {header[0]} comes after {offset_next - 1}"
+                    raise DamagedSegment(path, position + at, reason)
+                offset_next = header.offset_end
                 yield position + at, header, batch
-                end = at + header.size_bytes
+                end = at + size
             if not end:
                 wanted = _size_of_first(path, chunk, position, size_bytes)
             position += end
@@ -80,13 +89,21 @@ def read_batches(
 
 def _batches_in(
     path: str, chunk: bytes, position: int
-) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+) -> Iterator[tuple[int, int, BatchHeader, memoryview]]:
+    """(position in the chunk, size on disk, header, batch)."""
     view, at, end = memoryview(chunk), 0, len(chunk)
-    while end - at >= HEADER_BYTES:
+    while end - at >= HEADER_BYTES or is_old(view, at):
+        if is_old(view, at):
+            size, batch = _upgraded(path, view[at:], position + at)
+            if not size:
+                return
+            yield at, size, read_header(batch), batch
+            at += size
+            continue
         header = read_header(chunk, at)
         size = header[1] + LOG_OVERHEAD_BYTES
         if header[3] != MAGIC_V2:
-            reason = f"message format {header[3]} cannot be compacted, only {MAGIC_V2} can"
+            reason = f"message format {header[3]} is unknown"
             raise DamagedSegment(path, position + at, reason)
         if size < BATCH_BYTES_MIN or header[6] < 0 or header[12] < 0:
             raise DamagedSegment(path, position + at, "a batch's header makes no sense")
@@ -95,15 +112,29 @@ def _batches_in(
         if crc32c(view[at + CRC_START : at + size]) != header[4]:
             reason = f"the checksum of the batch at offset {header.base_offset} is wrong"
             raise DamagedSegment(path, position + at, reason)
-        yield at, header, view[at : at + size]
+        yield at, size, header, view[at : at + size]
         at += size
+
+
+def _upgraded(path: str, view: memoryview, position: int) -> tuple[int, memoryview]:
+    """The batch that the next old messages become, and their size; 0 if not one is there whole."""
+    size = read_overhead(view)[1]
+    if size < OLD_BYTES_MIN:
+        raise DamagedSegment(path, position, f"a message cannot have {size} bytes")
+    if size > len(view):
+        return 0, view
+    size = max(size, run_end(view, 0, len(view)))
+    try:
+        return size, memoryview(to_batches(view[:size], keeps_codec=True))
+    except ApiError as fault:
+        raise DamagedSegment(path, position, fault.message) from None
 
 
 def _size_of_first(path: str, chunk: bytes, position: int, size_bytes: int) -> int:
     """How much must be read to have the first batch whole."""
     size = HEADER_BYTES
-    if len(chunk) >= HEADER_BYTES:
-        size = read_header(chunk).size_bytes
+    if len(chunk) >= LOG_OVERHEAD_BYTES:
+        size = read_overhead(chunk)[1]
     if size > size_bytes - position or size <= len(chunk):
         raise DamagedSegment(path, position, "the last batch is torn")
     return size

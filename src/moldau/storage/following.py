@@ -5,23 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from moldau.model.errors import ApiError, Error
-from moldau.records.batch import CRC_START, MAGIC_V2, BatchHeader, Buffer, whole_headers
+from moldau.records.batch import (
+    CRC_START,
+    HEADER_BYTES,
+    MAGIC_V2,
+    BatchHeader,
+    Buffer,
+    read_header,
+    read_overhead,
+)
 from moldau.records.checksum import crc32c
+from moldau.records.old_formats import OLD_BYTES_MIN
+from moldau.records.old_formats_reading import is_old
 
 
 def checked_batches(records: Buffer, offset_next: int) -> Iterator[tuple[memoryview, BatchHeader]]:
     """Every whole batch and its header; raises before the first that must not be stored."""
     view = memoryview(records)
-    for position, header in whole_headers(view):
-        batch = view[position : position + header.size_bytes]
-        if header.magic != MAGIC_V2 or crc32c(batch[CRC_START:]) != header.crc:
-            raise ApiError(
-                Error.CORRUPT_MESSAGE, f"the batch for offset {header.base_offset} is damaged"
-            )
-        if header.base_offset < offset_next:
+    while len(view) >= OLD_BYTES_MIN:
+        base_offset, size = read_overhead(view)
+        if is_old(view):
+            from moldau.storage.old_messages import checked_header
+
+            if size > len(view):
+                return
+            header = checked_header(view[:size])
+        else:
+            if not HEADER_BYTES <= size <= len(view):
+                return
+            header = read_header(view)
+            if header.magic != MAGIC_V2 or crc32c(view[CRC_START:size]) != header.crc:
+                raise ApiError(
+                    Error.CORRUPT_MESSAGE, f"the batch for offset {base_offset} is damaged"
+                )
+        if base_offset < offset_next:
             raise ApiError(
                 Error.OFFSET_OUT_OF_RANGE,
-                f"the batch for offset {header.base_offset} comes after offset {offset_next - 1}",
+                f"the batch for offset {base_offset} comes after offset {offset_next - 1}",
             )
+        rest = view[size:]
+        if base_offset > offset_next and len(rest) >= OLD_BYTES_MIN:
+            # No checksum covers the offset. Compaction leaves gaps, but nothing before their end.
+            following, _ = read_overhead(rest)
+            if following < header.offset_end:
+                raise ApiError(
+                    Error.CORRUPT_MESSAGE,
+                    f"the batch for offset {base_offset} is damaged: {following} comes after it",
+                )
         offset_next = header.offset_end
-        yield batch, header
+        yield view[:size], header
+        view = rest

@@ -11,7 +11,7 @@ import os
 import re
 
 from moldau.model.names import Offset, TopicPartition
-from moldau.records.batch import Buffer, read_header
+from moldau.records.batch import Buffer, read_overhead
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import (
     DIRECTORY_NAME_LENGTH_MAX,
@@ -70,10 +70,10 @@ class FutureLog:
     def append(self, records: Buffer) -> None:
         """Batches of the source, from this copy's end on."""
         log = self.log
-        first = read_header(records)
-        if log.log_start_offset == log.offset_end and first.base_offset < log.offset_end:
+        first, _ = read_overhead(records)
+        if log.log_start_offset == log.offset_end and first < log.offset_end:
             # Records were deleted up to the middle of a batch, and batches are whole.
-            log.truncate_fully(first.base_offset)
+            log.truncate_fully(first)
         log.append_as_follower(records)
 
     def take_over(self) -> PartitionLog:

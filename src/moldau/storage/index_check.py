@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 
+from moldau.records.batch import MAGIC_V2
 from moldau.storage import admission
 from moldau.storage.batch_walk import (
     CHUNK_BYTES,
@@ -34,6 +35,12 @@ def check_indexes(segment: Segment, *, closely: bool) -> None:
     segment.time_index.check_size()
     segment.txn_index.check()
     if not segment.size_bytes:
+        # A truncation to the segment's start reached the log, and not yet its indexes.
+        for index in (segment.offset_index, segment.time_index):
+            if index:
+                raise CorruptFile(index.path, "it has entries, and the log is empty")
+        if segment.txn_index.entries:
+            raise CorruptFile(segment.txn_index.path, "it has entries, and the log is empty")
         return
     if not segment.offset_index and _has_batch_beyond(segment, segment.index_interval_bytes):
         raise CorruptFile(segment.offset_index.path, "entries are missing")
@@ -48,7 +55,12 @@ def _check_last_entries(segment: Segment) -> None:
     segment.time_index.check()
     last = segment.offset_index.last()
     place = _batch_at(segment, last.position) if last.position >= 0 else None
-    if place is None or (segment.offset_index and place.offset_last != last.offset):
+    is_there = place is not None and (
+        place.offset_last == last.offset
+        # Kafka indexed many old messages that came together as one, by the last of them.
+        or (place.magic < MAGIC_V2 and place.offset_last < last.offset)
+    )
+    if place is None or (segment.offset_index and not is_there):
         raise CorruptFile(segment.offset_index.path, "the last entry points to no batch")
     if segment.offset_end > segment.base_offset:
         _check_rest(segment, last.position)

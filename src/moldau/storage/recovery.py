@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 from moldau.model.clock import Clock
 from moldau.model.names import Millis, Offset, TopicPartition
-from moldau.records.batch import HEADER_BYTES, read_header, read_overhead
+from moldau.records.batch import read_header, read_overhead
 from moldau.records.kernel import BatchRow, intact_end, scan_batches
+from moldau.records.old_formats import OLD_BYTES_MIN, scan_messages
+from moldau.records.old_formats_reading import is_old
 from moldau.storage import admission
 from moldau.storage.batch_walk import walk_headers
 from moldau.storage.epoch_file import EpochFile
@@ -219,9 +221,15 @@ def _intact_batches(
 ) -> Iterator[tuple[int, bytes, list[BatchRow]]]:
     """(position, bytes, batches in them) of pieces of the file, up to the first bad batch."""
     position, wanted = 0, CHUNK_BYTES
-    while position + HEADER_BYTES <= size_bytes:
+    while position + OLD_BYTES_MIN <= size_bytes:
         chunk = os.pread(descriptor, min(wanted, size_bytes - position), position)
         end = intact_end(chunk, memoryview(chunk), 0, len(chunk))
+        if not end and is_old(chunk):
+            old = scan_messages(chunk, memoryview(chunk), 0, len(chunk), True)
+            if old:
+                yield position, chunk, old
+                position, wanted = position + old[-1][0] + old[-1][1], CHUNK_BYTES
+                continue
         if not end:
             _, batch_bytes = read_overhead(chunk)
             if len(chunk) < batch_bytes <= size_bytes - position:

@@ -13,7 +13,7 @@ from array import array
 from bisect import bisect_right
 from typing import NamedTuple
 
-from moldau.records.batch import NO_TIMESTAMP, Buffer, read_header
+from moldau.records.batch import NO_TIMESTAMP, Buffer
 from moldau.storage.batch_walk import BatchPlace, first_ending_after, last_ending_by, walk_places
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import (
@@ -227,15 +227,15 @@ class Segment:
     def truncate(self, offset: int) -> int:
         """Drop all batches that hold `offset` or later ones; the new exclusive end offset."""
         place = self.locate(offset)
-        self.offset_index.truncate(offset)
-        self.time_index.truncate(offset)
-        self.txn_index.truncate(offset)
+        for index in (self.offset_index, self.time_index, self.txn_index):
+            index.truncate(offset)
         if place is None:
             return self.offset_end
+        offset = min(offset, place.first_offset(self.file.fileno()))
         self.size_bytes = place.position
         self.trim()
         self.restore_tail()
-        return min(offset, place.base_offset)
+        return offset
 
     def restore_tail(self) -> None:
         """Learn the end of the file again from the indexes and what comes after them."""
@@ -321,8 +321,8 @@ class Segment:
         if self.first_timestamp is None:
             if not self.size_bytes:
                 return NO_TIMESTAMP
-            head = os.pread(self.file.fileno(), 61, 0)
-            self.first_timestamp = read_header(head).max_timestamp
+            first = next(walk_places(self.file.fileno(), 0, self.size_bytes), None)
+            self.first_timestamp = NO_TIMESTAMP if first is None else first.max_timestamp
         return self.first_timestamp
 
     def set_roll_timestamp(self, segment_ms: int) -> None:

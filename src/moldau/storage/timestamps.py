@@ -7,8 +7,9 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from moldau.records.batch import NO_TIMESTAMP, read_header
+from moldau.records.batch import MAGIC_V2, NO_TIMESTAMP, read_header
 from moldau.records.codec import decode_batch
+from moldau.records.old_formats_reading import to_batches
 from moldau.storage.batch_walk import BatchPlace, walk_places
 from moldau.storage.segment import Segment
 
@@ -67,6 +68,8 @@ def _record_in_batch(
 ) -> TimedOffset | None:
     size = place.position_end - place.position
     batch = os.pread(segment.file.fileno(), size, place.position)
+    if place.magic < MAGIC_V2:
+        batch = to_batches(batch)
     header = read_header(batch)
     if header.has_log_append_time:
         # All its records carry the same time.

@@ -1,0 +1,179 @@
+"""What old producers send, checked and made into one batch as Apache Kafka 3.9 does it.
+
+Produce requests before version 3 carry messages of magic 0 or 1: many plain ones, or one that
+holds the others compressed. Logs hold record batches only, so that is what becomes of them, with
+the codec that the producer chose unless the topic names another.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import replace
+
+from moldau.model.errors import ApiError, Error
+from moldau.records.batch import (
+    CODEC_MASK,
+    LOG_APPEND_TIME_FLAG,
+    MAGIC_POSITION,
+    MAGIC_V2,
+    NO_TIMESTAMP,
+    read_overhead,
+)
+from moldau.records.codec import assemble
+from moldau.records.compression import Codec
+from moldau.records.old_formats import (
+    BAD_CHECKSUM,
+    BAD_SIZE,
+    BAD_TIMESTAMP,
+    FAULTS,
+    OLD_BYTES_MIN,
+    scan_messages,
+    upgrade_messages,
+)
+from moldau.records.old_formats_reading import (
+    ATTRIBUTES_POSITION,
+    STAMP_POSITION,
+    header_of,
+    inner_messages,
+)
+from moldau.records.validation import (
+    ProducedBatch,
+    ProduceRules,
+    RecordsRefused,
+    validate_produce,
+)
+
+_HEAD_BYTES = MAGIC_POSITION + 1
+_INT32_MAX = 0x7FFFFFFF
+_INT64 = struct.Struct(">q")
+_CORRUPT = (BAD_SIZE, BAD_CHECKSUM)
+"""What clients may mend by sending the same once more."""
+
+
+def validate_old_produce(
+    records: memoryview, rules: ProduceRules, now_ms: int
+) -> ProducedBatch | None:
+    """As `validate_produce`, for any format; None if there is not one whole message."""
+    ends = _messages(records, rules)
+    if not ends:
+        return None
+    magic = records[MAGIC_POSITION]
+    if magic == MAGIC_V2:
+        if len(ends) > 1:
+            raise _invalid("there must be exactly one record batch per partition")
+        return validate_produce(records[: ends[0]], rules, now_ms)
+    messages = records[: ends[-1]]
+    starts = [0, *ends[:-1]]
+    codecs = {messages[start + ATTRIBUTES_POSITION] & CODEC_MASK for start in starts}
+    codec = max(codecs)
+    if codec:
+        if len(ends) > 1:
+            raise _invalid("a compressed message must be the only one of its partition")
+        offset = read_overhead(messages)[0]
+        messages = _opened(messages, codec, rules)
+        if magic == 1 and offset:
+            _check_offset(offset, messages)
+    return _as_batch(messages, magic, codec, rules, now_ms)
+
+
+def _messages(records: memoryview, rules: ProduceRules) -> list[int]:
+    """Where each whole message ends; a fragment behind the last is dropped, as Kafka does."""
+    ends: list[int] = []
+    position = 0
+    rows = scan_messages(records, records, 0, len(records), True)
+    if rows:
+        ends = [row[0] + row[1] for row in rows]
+        position = ends[-1]
+        size_max = max(row[1] for row in rows)
+        if size_max > rules.max_message_bytes:
+            raise _too_large(size_max, rules)
+    while len(records) - position >= _HEAD_BYTES:
+        # The scan stops at what is torn, damaged or of another format.
+        _, size = read_overhead(records, position)
+        if size < OLD_BYTES_MIN:
+            raise _corrupt(f"a message cannot have {size} bytes")
+        magic = records[position + MAGIC_POSITION]
+        if magic > MAGIC_V2:
+            raise _corrupt(f"message format {magic} is unknown")
+        if size > len(records) - position:
+            break
+        if size > rules.max_message_bytes:
+            raise _too_large(size, rules)
+        if magic != MAGIC_V2:
+            raise _corrupt("a message does not have its checksum")
+        if rows:
+            raise _invalid("all messages of a partition must have one format")
+        ends.append(position + size)
+        position += size
+    return ends
+
+
+def _opened(message: memoryview, codec: int, rules: ProduceRules) -> memoryview:
+    if codec > Codec.LZ4:
+        raise _invalid(f"messages of the formats before 2 cannot have the codec {codec}")
+    try:
+        return inner_messages(message, rules.decompressed_bytes_max)
+    except ApiError as refusal:
+        corrupt = refusal.error == Error.CORRUPT_MESSAGE
+        error = Error.INVALID_RECORD if corrupt else refusal.error
+        raise RecordsRefused(error, refusal.message) from None
+
+
+def _check_offset(offset: int, messages: memoryview) -> None:
+    """A compressed message has the offset of the last within, or 0: some clients did not care."""
+    rows = scan_messages(messages, messages, 0, len(messages), False)
+    if rows and offset < rows[-1][2]:
+        raise _invalid(f"a compressed message of offset {offset} holds one of {rows[-1][2]}")
+
+
+def _as_batch(
+    messages: memoryview, magic: int, codec: int, rules: ProduceRules, now_ms: int
+) -> ProducedBatch:
+    base_timestamp = NO_TIMESTAMP
+    if magic == 1 and len(messages) >= STAMP_POSITION + 8:
+        base_timestamp = max(_INT64.unpack_from(messages, STAMP_POSITION)[0], NO_TIMESTAMP)
+    body = bytearray()
+    run = (magic, False, 0, base_timestamp)
+    fault, count, delta, latest = upgrade_messages(messages, messages, 0, len(messages), body, run)
+    if fault:
+        text = f"message {count} is broken: {FAULTS[fault]}"
+        if fault in _CORRUPT:
+            raise _corrupt(text)
+        if fault == BAD_TIMESTAMP:
+            raise RecordsRefused(Error.INVALID_TIMESTAMP, text)
+        raise _invalid(text)
+    if not count:
+        raise _invalid("a compressed message holds no others")
+    if magic == 1 and rules.log_append_time and _is_stamped(messages):
+        raise RecordsRefused(
+            Error.INVALID_TIMESTAMP, "a producer may not mark its timestamps as log append time"
+        )
+    header = header_of(0, count, delta, base_timestamp, latest, NO_TIMESTAMP)
+    batch = memoryview(assemble(header, body))
+    target = Codec(codec) if rules.compression == "producer" else rules.compression
+    # The limit holds for what is stored, which may be smaller than this.
+    unlimited = replace(rules, compression=target, max_message_bytes=_INT32_MAX)
+    produced = validate_produce(batch, unlimited, now_ms)
+    if len(produced.records) > rules.max_message_bytes:
+        raise _too_large(len(produced.records), rules)
+    return produced
+
+
+def _is_stamped(messages: memoryview) -> bool:
+    rows = scan_messages(messages, messages, 0, len(messages), False)
+    return any(row[7] & LOG_APPEND_TIME_FLAG for row in rows)
+
+
+def _invalid(reason: str) -> RecordsRefused:
+    return RecordsRefused(Error.INVALID_RECORD, reason)
+
+
+def _corrupt(reason: str) -> RecordsRefused:
+    return RecordsRefused(Error.CORRUPT_MESSAGE, reason)
+
+
+def _too_large(size_bytes: int, rules: ProduceRules) -> RecordsRefused:
+    return RecordsRefused(
+        Error.MESSAGE_TOO_LARGE,
+        f"a message is {size_bytes} bytes; max.message.bytes is {rules.max_message_bytes}",
+    )

@@ -1,0 +1,150 @@
+"""A directory in message format 0.10 goes from Apache Kafka 3.9.1 to Moldau: served as it is to
+every client, shown by dump-log as Kafka's tool shows it, recovered, compacted and written to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
+
+from moldau.client.consumer import Consumer as MoldauConsumer
+from tests.compat.test_compat_old_clients import Row, consume, consume_by_librdkafka, produce
+from tests.support.apache_kafka import run_tool
+from tests.support.broker_process import BrokerProcess
+from tests.support.eventually import eventually
+from tests.support.mixed_cluster import Kafka39Process
+from tests.support.zookeeper import zookeeper
+
+pytestmark = pytest.mark.compat
+
+DUMP_TOOL = "org.apache.kafka.tools.DumpLogSegments"
+MOLDAU = (sys.executable, "-m", "moldau.main")
+CODECS = (None, "gzip", "snappy", "lz4")
+OLD_FORMAT = {
+    "inter.broker.protocol.version": "2.8",
+    "log.message.format.version": "0.10.2",
+    "offsets.topic.num.partitions": "2",
+    "offsets.topic.replication.factor": "1",
+    "log.cleaner.enable": "false",
+    "num.partitions": "1",
+}
+KEYS = 5
+
+
+def write(bootstrap: str) -> dict[str, list[Row]]:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topics = [
+        NewTopic("plain", 1, 1, config={"segment.bytes": "4096", "index.interval.bytes": "200"}),
+        NewTopic("latest", 1, 1, config={"cleanup.policy": "compact", "segment.bytes": "2048"}),
+    ]
+    for future in admin.create_topics(topics).values():
+        future.result(60)
+    plain = []
+    for version in ((0, 9), (0, 10)):
+        # kafka-python needs another package for lz4 as it was in 0.9.
+        for codec in CODECS[: 4 if version > (0, 9) else 3]:
+            plain += produce(bootstrap, version, codec, "plain")
+    modern = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+    for number in range(200):
+        modern.produce("latest", f"value {number}".encode(), f"key {number % KEYS}".encode())
+        if number % 10 == 0:
+            modern.flush(30)
+    assert modern.flush(30) == 0
+    return {"plain": plain, "latest": consume(bootstrap, None, "latest", 200)}
+
+
+def consume_by_moldau(bootstrap: str, topic: str, count: int) -> list[Row]:
+    rows: list[Row] = []
+    with MoldauConsumer(bootstrap_servers=bootstrap) as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.seek_to_beginning()
+        deadline = time.monotonic() + 30
+        while len(rows) < count and time.monotonic() < deadline:
+            found = consumer.poll(0.5)
+            rows += [Row(each.offset, each.timestamp, each.key, each.value) for each in found]
+    return rows
+
+
+def dumped_alike(directory: Path, scratch: Path) -> None:
+    paths = sorted(p for p in directory.iterdir() if p.suffix in (".log", ".index", ".timeindex"))
+    names = ",".join(map(str, paths))
+    for options in (("--deep-iteration",), ("--print-data-log",), ()):
+        theirs = run_tool(DUMP_TOOL, *options, "--files", names, scratch=scratch)
+        ours = subprocess.run(
+            [*MOLDAU, "dump-log", *options, "--files", names], capture_output=True, text=True
+        )
+        assert theirs.returncode == ours.returncode == 0, theirs.stderr + ours.stderr
+        assert ours.stdout.splitlines() == theirs.stdout.splitlines()
+
+
+def test_a_directory_of_format_0_10_is_adopted_and_served(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with zookeeper(tmp_path / "zookeeper") as server:
+        settings = {**OLD_FORMAT, "zookeeper.connect": server.connect, "log.dirs": str(data)}
+        with Kafka39Process(tmp_path / "kafka", overrides=settings) as kafka:
+            written = write(kafka.bootstrap)
+    assert (data / "plain-0" / f"{0:020}.log").read_bytes()[16] == 1
+    # What arrives as magic 0 is stored as magic 1 without a time, of which clients make nothing.
+    dumped_alike(data / "plain-0", tmp_path)
+    adopted = subprocess.run(
+        [*MOLDAU, "storage", "adopt", "--log-dir", str(data)], capture_output=True, text=True
+    )
+    assert adopted.returncode == 0, adopted.stderr + adopted.stdout
+    settings = {
+        "broker.id": "0",
+        "log.dirs": str(data),
+        "log.cleaner.backoff.ms": "200",
+        "log.cleaner.min.cleanable.ratio": "0.01",
+        "offsets.topic.num.partitions": "2",
+    }
+    broker = BrokerProcess(tmp_path / "moldau", overrides=settings)
+    broker.start()
+    try:
+        check_plain(broker, written["plain"])
+        compact(broker.bootstrap)
+        eventually(lambda: len(latest(broker)) < 100, seconds_max=30)
+        newest = {row.key: row.value for row in written["latest"]}
+        assert {row.key: row.value for row in latest(broker)} == newest
+        written["plain"] += produce(broker.bootstrap, (0, 10), "gzip", "plain")
+        check_plain(broker, written["plain"])
+        broker.kill()
+        for index in (data / "plain-0").glob("*.*index"):
+            index.unlink()
+        (data / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+        broker.start()
+        check_plain(broker, written["plain"])
+    finally:
+        assert broker.stop() == 0
+    dumped_alike(data / "plain-0", tmp_path)
+
+
+def compact(bootstrap: str) -> None:
+    """A broker on ZooKeeper keeps a topic's settings there, not in the directory."""
+    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource("topic", "latest", incremental_configs=[entry])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.incremental_alter_configs([resource]).values():
+        future.result(30)
+
+
+def latest(broker: BrokerProcess) -> list[Row]:
+    return consume(broker.bootstrap, None, "latest", 10**6, seconds_max=2)
+
+
+def check_plain(broker: BrokerProcess, rows: list[Row]) -> None:
+    count, where = len(rows), broker.bootstrap
+    assert consume(where, None, "plain", count) == rows
+    assert consume(where, (0, 10), "plain", count) == rows
+    assert consume_by_librdkafka(where, "plain", count) == rows
+    assert consume_by_moldau(where, "plain", count) == rows
