@@ -128,6 +128,13 @@ class Life:
             if self.log.offset_end == self.appending.offset_end:
                 # Written, but the flush that flush.messages asks for has failed: not answered.
                 self.batches.append(self.appending)
+        if self.log_or_none() is None:
+            # A flush or a checkpoint found the disk broken: the directory was taken offline.
+            assert self.disk.failures, "a fault without a cause"
+            if self.appending in self.batches:
+                self.appending = None
+            self.crash(power_cut=self.chance.random() < 0.5)
+            return
         self.forget_operation()
         if self.log.fault is not None:
             assert self.disk.failures, "a fault without a cause"
@@ -268,14 +275,16 @@ class Life:
         self.epoch += self.chance.randrange(1, 3)
 
     def stop(self) -> None:
-        self.store.close({PARTITION: self.log.offset_end})
-        self.open()
+        """Once, or several times without anybody using the log in between."""
+        for _ in range(self.chance.choice([1, 1, 2, 3])):
+            self.store.close({PARTITION: self.log.offset_end})
+            self.open()
 
     # What a crash leaves
 
     def crash(self, *, power_cut: bool) -> None:
         if (log := self.log_or_none()) is not None:
-            log.segments.cool()
+            log.cool()
         lost_power = False
         for _ in range(RESTARTS_MAX):
             if hasattr(self, "store"):

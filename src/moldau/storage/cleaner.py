@@ -121,7 +121,7 @@ class Cleaner:
         best: tuple[PartitionLog, Dirt] | None = None
         for partition, partition_log in self._logs.logs.items():
             if (
-                len(partition_log.segments) < 2
+                partition_log.segment_count < 2
                 or "compact" not in partition_log.settings.cleanup_policy
                 or partition_log.fault is not None
                 or partition in busy

@@ -32,6 +32,12 @@ class EpochHistory:
     def entries(self) -> list[EpochStart]:
         return list(self._entries)
 
+    @property
+    def last(self) -> EpochStart:
+        if not self._entries:
+            return EpochStart(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+        return self._entries[-1]
+
     def assign(self, epoch: int, offset_start: int) -> bool:
         """Note that `epoch` writes from `offset_start` on; True if that was news.
 

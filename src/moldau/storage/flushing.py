@@ -6,11 +6,26 @@ fsync too many harms nobody.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.storage.epoch_file import EpochFile
 from moldau.storage.faults import StorageFault
-from moldau.storage.files import SEGMENT_SUFFIXES, sync_directory, sync_file
+from moldau.storage.files import (
+    PARTITION_METADATA_FILE,
+    SEGMENT_SUFFIXES,
+    sync_directory,
+    sync_file,
+)
 from moldau.storage.segment import Segment
+from moldau.storage.threads import Threads
+
+if TYPE_CHECKING:
+    from moldau.storage.log import PartitionLog
+
+log = logging.getLogger("kafka.log.LogManager")
 
 
 def segment_files(segments: list[Segment], offset_end: int) -> list[str]:
@@ -50,3 +65,60 @@ class FlushWork(NamedTuple):
         except OSError as error:
             return StorageFault.of("cannot flush", path, error)
         return None
+
+
+def flush_work(
+    flushed: PartitionLog, epochs: EpochFile, snapshot: str, closed_only: bool
+) -> FlushWork | None:
+    """What must reach the disk for the recovery point to move to the end, or to the start of the
+    segment being written; None if nothing."""
+    segments = flushed.segments
+    offset_end = segments.active.base_offset if closed_only else flushed.offset_end
+    start = flushed.recovery_point
+    if closed_only:
+        # Closing a segment changed its files even if all its batches had been flushed.
+        start = min(start, offset_end - 1)
+    elif offset_end <= start:
+        return None
+    directory = flushed.directory
+    files = segment_files(segments.from_offset(start), offset_end)
+    files += [snapshot, os.path.join(directory, PARTITION_METADATA_FILE)]
+    files += epochs.take_unflushed()
+    directories = (directory, os.path.dirname(directory))
+    return FlushWork(offset_end, flushed.truncations, tuple(files), directories)
+
+
+class Flusher:
+    """Has logs flushed in the store's thread."""
+
+    def __init__(
+        self, threads: Threads, failed: Callable[[PartitionLog, StorageFault], None]
+    ) -> None:
+        """`failed(log, fault)` hears of flushes that failed."""
+        self._threads = threads
+        self._failed = failed
+
+    def flush_closed(self, partition_log: PartitionLog) -> None:
+        """After a roll: the segments that are complete now."""
+        self.flush(partition_log, closed_only=True)
+
+    def flush(self, partition_log: PartitionLog, *, closed_only: bool = False) -> None:
+        partition = partition_log.topic_partition
+        try:
+            work = partition_log.begin_flush(closed_only=closed_only)
+        except StorageFault as fault:
+            # Nothing is lost: the recovery point stays, and the next flush tries again.
+            log.error("flush failed partition=%s: %s", partition, fault)
+            self._failed(partition_log, fault)
+            return
+        if work is None:
+            return
+        pending = work
+
+        def done(fault: StorageFault | None) -> None:
+            partition_log.finish_flush(pending, fault)
+            if fault is not None:
+                log.error("flush failed partition=%s: %s", partition, fault)
+                self._failed(partition_log, fault)
+
+        self._threads.run(pending.run, done)

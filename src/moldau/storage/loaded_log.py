@@ -18,3 +18,7 @@ class LoadedLog(NamedTuple):
     epochs: EpochFile
     snapshot_offset: Offset
     """Where the newest producer snapshot was taken."""
+
+    @property
+    def offset_end(self) -> Offset:
+        return max(self.segments[-1].offset_end, self.log_start_offset)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 from moldau.model.clock import Clock
-from moldau.model.names import Millis, TopicPartition
+from moldau.model.names import Millis, TopicId, TopicPartition
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import (
     DELETED_DIRECTORY_SUFFIX,
@@ -20,7 +20,9 @@ from moldau.storage.files import (
 )
 from moldau.storage.loaded_log import LoadedLog
 from moldau.storage.log_directory import LogDirectory
+from moldau.storage.partition_metadata import read_topic_id
 from moldau.storage.recovery import Recovery, load_log
+from moldau.storage.rest import AtRest, is_untouched, read_notes
 from moldau.storage.settings import LogSettings
 from moldau.storage.threads import run_each
 
@@ -38,9 +40,10 @@ class Contents(NamedTuple):
 
 class Loaded(NamedTuple):
     topic_partition: TopicPartition
+    topic_id: TopicId
     path: str
     settings: LogSettings
-    log: LoadedLog
+    log: LoadedLog | AtRest
 
 
 class LoadOptions(NamedTuple):
@@ -73,7 +76,8 @@ def list_directory(directory: LogDirectory) -> Contents:
 def load_directory(
     directory: LogDirectory, partitions: list[TopicPartition], options: LoadOptions
 ) -> list[Loaded]:
-    """Every log of one directory; raises the first StorageFault that any of them met."""
+    """Every log of one directory, at rest where its note is good; raises the first StorageFault
+    that any of them met."""
     clean = directory.take_clean_mark()
     if not partitions:
         directory.was_clean = True
@@ -91,6 +95,8 @@ def load_directory(
             directory.path,
         )
     loading = _Loading(directory, len(partitions), options)
+    if clean:
+        partitions = loading.leave_at_rest(partitions)
     inline = clean and len(partitions) <= INLINE_LOGS_MAX
     works = [partial(loading.load, partition) for partition in partitions]
     run_each(works, 1 if inline else options.threads)
@@ -112,6 +118,22 @@ class _Loading:
         self._log_starts = directory.log_starts()
         self._cleaned = directory.cleaned_ends()
 
+    def leave_at_rest(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
+        """Those that have to be loaded."""
+        notes = read_notes(self._directory.path)
+        touched = []
+        for partition in partitions:
+            path, note = self._directory.file(str(partition)), notes.get(partition)
+            point = self._recovery_points.get(partition)
+            if note is None or note.offset_end != point or not is_untouched(path, note):
+                touched.append(partition)
+                continue
+            settings = self._options.settings_for(partition.topic)
+            log_start = max(self._log_starts.get(partition, 0), note.base_offset)
+            at_rest = AtRest(note, log_start)
+            self.loaded.append(Loaded(partition, note.topic_id, path, settings, at_rest))
+        return touched
+
     def load(self, partition: TopicPartition) -> None:
         if self.fault is not None:
             return
@@ -130,31 +152,36 @@ class _Loading:
         )
         started_ms = options.clock.monotonic_ms()
         try:
-            loaded = Loaded(partition, known.directory, known.settings, load_log(known))
+            loaded = load_files(known)
+            topic_id = read_topic_id(known.directory)
         except StorageFault as fault:
             self.fault = fault
             return
-        except OSError as error:
-            self.fault = StorageFault.of("cannot load the log in", known.directory, error)
-            return
-        self.loaded.append(loaded)
+        self.loaded.append(Loaded(partition, topic_id, known.directory, settings, loaded))
         took_ms = options.clock.monotonic_ms() - started_ms
-        _report(loaded, took_ms, len(self.loaded), self._count)
+        _report(known, loaded, took_ms, len(self.loaded), self._count)
 
 
-def _report(loaded: Loaded, took_ms: Millis, count: int, of: int) -> None:
-    segments = loaded.log.segments
+def load_files(known: Recovery) -> LoadedLog:
+    """Raises StorageFault."""
+    try:
+        return load_log(known)
+    except OSError as error:
+        raise StorageFault.of("cannot load the log in", known.directory, error) from error
+
+
+def _report(known: Recovery, loaded: LoadedLog, took_ms: Millis, count: int, of: int) -> None:
     log.info(
         "Completed load of Log(dir=%s, topic=%s, partition=%d) with %d segments, "
         "local-log-start-offset %d and log-end-offset %d in %dms (%d/%d completed in %s)",
-        loaded.path,
-        loaded.topic_partition.topic,
-        loaded.topic_partition.partition,
-        len(segments),
-        loaded.log.log_start_offset,
-        max(segments[-1].offset_end, loaded.log.log_start_offset),
+        known.directory,
+        known.topic_partition.topic,
+        known.topic_partition.partition,
+        len(loaded.segments),
+        loaded.log_start_offset,
+        loaded.offset_end,
         took_ms,
         count,
         of,
-        os.path.dirname(loaded.path),
+        os.path.dirname(known.directory),
     )

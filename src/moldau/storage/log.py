@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -26,20 +25,21 @@ from moldau.records.batch import (
     Buffer,
 )
 from moldau.storage import admission, retention
+from moldau.storage.epoch_history import EpochStart
 from moldau.storage.faults import StorageFault
-from moldau.storage.files import PARTITION_METADATA_FILE
-from moldau.storage.flushing import FlushWork, segment_files
+from moldau.storage.flushing import FlushWork, flush_work
 from moldau.storage.following import checked_batches
 from moldau.storage.loaded_log import LoadedLog as LoadedLog
 from moldau.storage.producer_state import CompletedTransaction, Origin
 from moldau.storage.reading import ReadableLog
 from moldau.storage.replay import rebuild_producers
-from moldau.storage.segment import RELATIVE_OFFSET_MAX, Segment, create_segment
+from moldau.storage.rest import AtRest
+from moldau.storage.segment import RELATIVE_OFFSET_MAX, Segment
 from moldau.storage.segment_file import TornTail
-from moldau.storage.segments import Segments
+from moldau.storage.segments import create_segment
 from moldau.storage.settings import LogSettings
 from moldau.storage.snapshots import remove_snapshots, snapshot_path, write_snapshot
-from moldau.storage.truncation import cut_after, rename_away, start_over
+from moldau.storage.truncation import cut_after, faults_kept, rename_away, start_over
 from moldau.storage.txn_index import AbortedTransaction
 
 log = logging.getLogger("kafka.log.UnifiedLog")
@@ -65,37 +65,44 @@ class PartitionLog(ReadableLog):
         directory: str,
         settings: LogSettings,
         clock: Clock,
-        loaded: LoadedLog,
+        loaded: LoadedLog | AtRest,
         *,
         producer_expiration_ms: Millis,
         discard: Callable[[list[str], Millis], None],
         rolled: Callable[[PartitionLog], None],
         unflushed: Callable[[PartitionLog], None],
+        load: Callable[[PartitionLog], LoadedLog] | None = None,
+        opened: Callable[[Segment], None] | None = None,
     ) -> None:
         """`discard(paths, delay_ms)` removes files later; `rolled(log)` hears of each roll, for the
         flush that should follow; `unflushed(log)` when the recovery point has gone back: that must
-        be on disk before anything is written there again."""
+        be on disk before anything is written there again. `load(log)` reads the files of one at
+        rest; `opened(segment)` hears of files that stay open."""
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.directory = directory
         self.log_start_offset = loaded.log_start_offset
-        self.recovery_point = loaded.recovery_point
-        self.segments = Segments(loaded.segments)
-        self.producers = loaded.producers
-        self.fault: StorageFault | None = None
-        """Set when the disk left the log in a state that only a restart can mend."""
+        self.fault = None
         self.flushed_ms = clock.wall_ms()
-        self._epochs = loaded.epochs
         self.truncations = 0
         self.cleaned_end: Offset = 0
         """Up to here the log was compacted; the cleaner's checkpoint."""
-        self._snapshot_offset = loaded.snapshot_offset
         self._clock = clock
         self._producer_expiration_ms = producer_expiration_ms
         self.discard = discard
         self._rolled = rolled
         self._unflushed = unflushed
-        self.offset_end = max(self.segments.active.offset_end, self.log_start_offset)
+        self._load_files = load
+        self._opened = opened
+        self._epoch_at_rest = None
+        if isinstance(loaded, AtRest):
+            self.at_rest = loaded
+            self.offset_end = self.recovery_point = loaded.note.offset_end
+        else:
+            self.at_rest = None
+            self.recovery_point = loaded.recovery_point
+            self.offset_end = loaded.offset_end
+            self._adopt(loaded)
         self.settings = settings
 
     def __repr__(self) -> str:
@@ -110,7 +117,8 @@ class PartitionLog(ReadableLog):
         self._settings = settings
         self._segment_bytes = settings.internal_segment_bytes or settings.segment_bytes
         self._flush_delta = settings.flush_messages - 1
-        self.segments.active.set_roll_timestamp(settings.roll_ms)
+        if self.at_rest is None:
+            self.segments.active.set_roll_timestamp(settings.roll_ms)
 
     # -- appending ---------------------------------------------------------------------------
 
@@ -169,7 +177,10 @@ class PartitionLog(ReadableLog):
         return self.offset_end
 
     def assign_epoch(self, epoch: int, offset_start: Offset) -> None:
-        self._epochs.assign(epoch, offset_start)
+        if self.at_rest is None:
+            self._epochs.assign(epoch, offset_start)
+        elif epoch != self.latest_epoch:
+            self._epoch_at_rest = EpochStart(epoch, offset_start)
 
     def _write(
         self, segment: Segment, batch: Buffer, size: int, offset_last: Offset, timestamp: Millis
@@ -244,6 +255,8 @@ class PartitionLog(ReadableLog):
             self._snapshot_offset = self.offset_end
 
     def expire_producers(self, now_ms: Millis) -> int:
+        if self.at_rest is not None:
+            return 0
         return self.producers.expire(now_ms, self._producer_expiration_ms)
 
     # -- trimming ----------------------------------------------------------------------------
@@ -259,7 +272,9 @@ class PartitionLog(ReadableLog):
 
     def delete_old_segments(self, now_ms: Millis, high_watermark: Offset) -> int:
         """Apply retention; how many segments went."""
-        settings = self._settings
+        settings, rest = self._settings, self.at_rest
+        if rest is not None and not rest.may_lose_segments(now_ms, self.log_start_offset, settings):
+            return 0
         outcome = retention.expired(
             self.segments.as_list(),
             now_ms=now_ms,
@@ -284,6 +299,10 @@ class PartitionLog(ReadableLog):
     def truncate_to(self, offset: Offset) -> None:
         """Drop everything from `offset` on: the leader's log parted from ours there."""
         if offset >= self.offset_end:
+            rest = self.at_rest
+            if rest is not None and rest.note.epoch.offset_start < self.offset_end:
+                self._epoch_at_rest = None
+                return
             # A leader that wrote nothing left an epoch that starts at the end: it never was.
             self._epochs.truncate_from_end(self.offset_end)
             return
@@ -291,7 +310,7 @@ class PartitionLog(ReadableLog):
             self.truncate_fully(offset)
             return
         log.info("%s Truncating to offset %d", self._prefix(), offset)
-        with self._faults_kept():
+        with faults_kept(self):
             self.offset_end = cut_after(self.segments, self.directory, offset, self._cut_off)
             self.log_start_offset = min(self.log_start_offset, self.offset_end)
             self._after_truncation()
@@ -302,7 +321,7 @@ class PartitionLog(ReadableLog):
         fresh = partial(
             create_segment, self.directory, offset_start, self._settings, self._clock.wall_ms()
         )
-        with self._faults_kept():
+        with faults_kept(self):
             self.segments = start_over(self.segments, self.directory, fresh, self._cut_off)
             self.log_start_offset = self.offset_end = offset_start
             self._epochs.clear()
@@ -310,15 +329,6 @@ class PartitionLog(ReadableLog):
 
     def _cut_off(self, segments: list[Segment]) -> None:
         self._delete(segments, "truncation")
-
-    @contextmanager
-    def _faults_kept(self) -> Iterator[None]:
-        """What changes many files, half done, leaves a log that only a restart can mend."""
-        try:
-            yield
-        except StorageFault as fault:
-            self.fault = fault.to_keep()
-            raise
 
     def _after_truncation(self) -> None:
         self.truncations += 1
@@ -349,22 +359,12 @@ class PartitionLog(ReadableLog):
     # -- flushing and closing ----------------------------------------------------------------
 
     def begin_flush(self, *, closed_only: bool = False) -> FlushWork | None:
-        """What must reach the disk for the recovery point to move to the end (or to the start of
-        the segment being written); None if nothing."""
-        active = self.segments.active
-        offset_end = active.base_offset if closed_only else self.offset_end
-        start = self.recovery_point
-        if closed_only:
-            # Closing a segment changed its files even if all its batches had been flushed.
-            start = min(start, offset_end - 1)
-        elif offset_end <= start:
+        """What is to be done in a thread; `closed_only` leaves out the segment being written."""
+        if self.at_rest is not None:
             return None
-        files = segment_files(self.segments.from_offset(start), offset_end)
-        files.append(snapshot_path(self.directory, self._snapshot_offset))
-        files.append(os.path.join(self.directory, PARTITION_METADATA_FILE))
-        files += self._epochs.take_unflushed()
-        directories = (self.directory, os.path.dirname(self.directory))
-        return FlushWork(offset_end, self.truncations, tuple(files), directories)
+        return flush_work(
+            self, self._epochs, snapshot_path(self.directory, self._snapshot_offset), closed_only
+        )
 
     def finish_flush(self, work: FlushWork, fault: StorageFault | None) -> None:
         if fault is not None:
@@ -387,6 +387,8 @@ class PartitionLog(ReadableLog):
 
     def begin_close(self) -> FlushWork | None:
         """Complete the files; what is left to do is the flush."""
+        if self.at_rest is not None:
+            return None
         self.segments.active.seal()
         self.take_snapshot()
         return self.begin_flush()
@@ -394,6 +396,5 @@ class PartitionLog(ReadableLog):
     def close(self) -> None:
         work = self.begin_close()
         if work is not None:
-            fault = work.run()
-            self.finish_flush(work, fault)
-        self.segments.cool()
+            self.finish_flush(work, work.run())
+        self.cool()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 
 from moldau.model.names import TopicPartition
@@ -33,6 +33,7 @@ from moldau.storage.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
+from moldau.storage.rest import REST_FILE
 
 log = logging.getLogger("kafka.log.LogManager")
 
@@ -60,6 +61,8 @@ class LogDirectory:
         self.was_clean = False
         self.fault: StorageFault | None = None
         """Why the directory is offline; None while it works."""
+        self.identity = (0, 0)
+        """Device and inode of the directory that was locked."""
         self._lock: int | None = None
         # What each checkpoint file says, and which of our writings said so.
         self._written: dict[str, tuple[Mapping[TopicPartition, int], int]] = {}
@@ -84,11 +87,13 @@ class LogDirectory:
                 "cannot use log directory", self.path, reason="not readable and writable"
             )
         self._acquire_lock()
+        found = os.stat(self.path)
+        self.identity = found.st_dev, found.st_ino
         self._remove_half_written()
 
     def _remove_half_written(self) -> None:
         """A crash may have left the new version of a checkpoint, not yet in its place."""
-        for name in (*CHECKPOINT_FILES, FILE_NAME, CLEAN_SHUTDOWN_FILE):
+        for name in (*CHECKPOINT_FILES, FILE_NAME, REST_FILE, CLEAN_SHUTDOWN_FILE):
             remove_if_there(self.file(name + TEMPORARY_SUFFIX))
 
     def _acquire_lock(self) -> None:
@@ -143,11 +148,15 @@ class LogDirectory:
         self.was_clean = os.path.exists(path)
         if self.was_clean:
             remove_if_there(path)
-            try:
-                sync_directory(self.path)
-            except OSError as error:
-                raise StorageFault.of("cannot flush", self.path, error) from error
+            self.flush_names()
         return self.was_clean
+
+    def flush_names(self) -> None:
+        """Make the partitions' directories themselves durable."""
+        try:
+            sync_directory(self.path)
+        except OSError as error:
+            raise StorageFault.of("cannot flush", self.path, error) from error
 
     def leave_clean_mark(self) -> None:
         write_whole(self.file(CLEAN_SHUTDOWN_FILE), CLEAN_SHUTDOWN_CONTENT)
@@ -203,3 +212,29 @@ class LogDirectory:
             return None
 
         return work
+
+
+def identify(
+    directories: Sequence[LogDirectory], node_id: int, cluster_id: str | None
+) -> str | None:
+    """Check that the directories are this node's, of one cluster, and write that down; the id of
+    the cluster, if one of them knows it."""
+    for directory in directories:
+        found = directory.read_meta()
+        if found.node_id not in (None, node_id):
+            raise StorageFault(
+                "cannot use log directory",
+                directory.path,
+                reason=f"it belongs to node {found.node_id} and this is node {node_id}; "
+                "set node.id back, or use another directory",
+            )
+        if cluster_id is not None and found.cluster_id not in (None, cluster_id):
+            raise StorageFault(
+                "cannot use log directory",
+                directory.path,
+                reason=f"it belongs to cluster {found.cluster_id} and this is {cluster_id}",
+            )
+        cluster_id = cluster_id or found.cluster_id
+    for directory in directories:
+        directory.claim(node_id, cluster_id)
+    return cluster_id

@@ -6,9 +6,11 @@ loop's thread and hand what blocks to `threads`. The jobs at the end are for a s
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
@@ -16,13 +18,17 @@ from moldau.model.names import NO_TOPIC_ID, Millis, Offset, TopicId, TopicPartit
 from moldau.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import deleted_directory_name
-from moldau.storage.flushing import FlushWork
+from moldau.storage.flushing import Flusher, FlushWork
 from moldau.storage.loaded_log import LoadedLog
-from moldau.storage.loading import LoadOptions, list_directory, load_directory
+from moldau.storage.loading import LoadOptions, list_directory, load_directory, load_files
 from moldau.storage.log import PartitionLog
-from moldau.storage.log_directory import Checkpoints, DirectoryInUse, LogDirectory
+from moldau.storage.log_directories import LogDirectories
+from moldau.storage.log_directory import Checkpoints, LogDirectory, identify
 from moldau.storage.new_logs import MadeLog, NewLog, NewLogs
-from moldau.storage.partition_metadata import read_topic_id, write_topic_id
+from moldau.storage.partition_metadata import write_topic_id
+from moldau.storage.recovery import Recovery
+from moldau.storage.rest import AtRest, note_of, write_notes
+from moldau.storage.segments import OpenSegments
 from moldau.storage.settings import LogSettings
 from moldau.storage.threads import Threads, run_each
 from moldau.storage.trash import Trash
@@ -30,6 +36,8 @@ from moldau.storage.trash import Trash
 log = logging.getLogger("kafka.log.LogManager")
 
 PRODUCER_EXPIRATION_MS = 86_400_000
+OPEN_SEGMENTS_MAX = 1_000
+"""Opening a file again costs a few microseconds; running out of descriptors costs everything."""
 
 
 class LogStore:
@@ -46,10 +54,12 @@ class LogStore:
     ) -> None:
         """`settings_for(topic)` gives the settings that a log found on disk is opened with;
         `recovery_threads` is for each directory."""
-        paths = dict.fromkeys(os.path.abspath(path) for path in directories)
-        self.directories = [LogDirectory(path) for path in paths]
+        self._all = LogDirectories(directories, self._lose)
+        self.directories = self._all.all
         self.logs: dict[TopicPartition, PartitionLog] = {}
-        self._placed: dict[str, dict[TopicPartition, PartitionLog]] = {path: {} for path in paths}
+        self._placed: dict[str, dict[TopicPartition, PartitionLog]] = {
+            directory.path: {} for directory in self.directories
+        }
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         """As the last checkpoint had them."""
         self.cluster_id: str | None = None
@@ -61,15 +71,19 @@ class LogStore:
         self._producer_expiration_ms = producer_expiration_ms
         self._trash = Trash(clock, threads)
         self.new_logs = NewLogs(clock, threads, producer_expiration_ms)
+        self.on_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
+        """Called when a directory has failed, with the partitions that were in it."""
+        self._flusher = Flusher(threads, self.suspect)
+        self._open_segments = OpenSegments(OPEN_SEGMENTS_MAX)
 
     @property
     def online(self) -> list[LogDirectory]:
-        return [directory for directory in self.directories if directory.fault is None]
+        return self._all.online
 
     @property
     def was_clean(self) -> bool:
         """Whether every directory had been left by a clean stop."""
-        return all(directory.was_clean for directory in self.online)
+        return self._all.were_clean
 
     # -- opening and closing -----------------------------------------------------------------
 
@@ -79,12 +93,12 @@ class LogStore:
         May be called in a thread, before anything else is."""
         started_ms = self._clock.monotonic_ms()
         try:
-            self._each_online(LogDirectory.prepare)
-            self._identify(cluster_id)
+            self._all.each_online(LogDirectory.prepare)
+            self.cluster_id = identify(self.online, self._node_id, cluster_id or self.cluster_id)
             log.info("Loading logs from log dirs [%s]", ", ".join(d.path for d in self.online))
-            self._each_online(self._load)
+            self._all.each_online(self._load)
         except StorageFault:
-            self._unlock()
+            self._all.unlock()
             raise
         unclean = [directory.path for directory in self.online if not directory.was_clean]
         log.info(
@@ -94,46 +108,9 @@ class LogStore:
             f" (unclean log dirs = {', '.join(unclean)})" if unclean else "",
         )
 
-    def _each_online(self, step: Callable[[LogDirectory], None]) -> None:
-        for directory in self.online:
-            try:
-                step(directory)
-            except DirectoryInUse:
-                raise
-            except StorageFault as fault:
-                directory.fault = fault
-                log.error("Log directory %s is offline: %s", directory.path, fault)
-                directory.unlock()
-        if not self.online:
-            fault_first = self.directories[0].fault
-            assert fault_first is not None
-            raise fault_first
-
-    def _identify(self, cluster_id: str | None) -> None:
-        """Check that the directories are this node's, of one cluster."""
-        for directory in self.online:
-            found = directory.read_meta()
-            if found.node_id not in (None, self._node_id):
-                raise StorageFault(
-                    "cannot use log directory",
-                    directory.path,
-                    reason=f"it belongs to node {found.node_id} and this is node {self._node_id}; "
-                    "set node.id back, or use another directory",
-                )
-            expected = cluster_id or self.cluster_id
-            if expected is not None and found.cluster_id not in (None, expected):
-                raise StorageFault(
-                    "cannot use log directory",
-                    directory.path,
-                    reason=f"it belongs to cluster {found.cluster_id} and this is {expected}",
-                )
-            self.cluster_id = expected or found.cluster_id
-        for directory in self.online:
-            directory.claim(self._node_id, self.cluster_id)
-
     def claim_cluster(self, cluster_id: str) -> None:
         """Write down the cluster's id, where it became known only after `open`."""
-        self._identify(cluster_id)
+        self.cluster_id = identify(self.online, self._node_id, cluster_id)
 
     def _load(self, directory: LogDirectory) -> None:
         contents = list_directory(directory)
@@ -149,8 +126,8 @@ class LogStore:
                     loaded.path,
                     reason=f"the same partition is in {self.logs[partition].directory}",
                 )
-            topic_id = read_topic_id(loaded.path)
-            self.put(self.open_at(partition, topic_id, loaded.path, loaded.settings, loaded.log))
+            settings, topic_id = loaded.settings, loaded.topic_id
+            self.put(self.open_at(partition, topic_id, loaded.path, settings, loaded.log))
             if partition in high_watermarks:
                 self.high_watermarks[partition] = high_watermarks[partition]
         for partition_log in self.logs_in(directory).values():
@@ -173,22 +150,30 @@ class LogStore:
         run_each(works, self._recovery_threads * len(self.online))
         for directory in self.online:
             try:
-                directory.write_checkpoints(self._checkpoints(directory, high_watermarks))
-                if all(
-                    partition_log.fault is None
-                    for partition_log in self.logs_in(directory).values()
-                ):
-                    directory.leave_clean_mark()
+                self._leave(directory, self._checkpoints(directory, high_watermarks))
             except StorageFault as fault:
                 log.error("Log directory %s was not left cleanly: %s", directory.path, fault)
         for partition_log in self.logs.values():
-            partition_log.segments.cool()
-        self._unlock()
+            partition_log.cool()
+        self._all.unlock()
         log.info("Shutdown complete.")
 
-    def _unlock(self) -> None:
-        for directory in self.directories:
-            directory.unlock()
+    def _leave(self, directory: LogDirectory, checkpoints: Checkpoints) -> None:
+        logs = self.logs_in(directory)
+        directory.flush_names()
+        directory.write_checkpoints(checkpoints)
+        if any(partition_log.fault is not None for partition_log in logs.values()):
+            return
+        changing = self._trash.parents()
+        notes = {
+            partition: note_of(partition_log)
+            for partition, partition_log in logs.items()
+            if partition_log.directory not in changing
+        }
+        with contextlib.suppress(StorageFault):
+            # Without notes the next start takes longer, that is all.
+            write_notes(directory.path, {p: note for p, note in notes.items() if note is not None})
+        directory.leave_clean_mark()
 
     # -- logs --------------------------------------------------------------------------------
 
@@ -246,7 +231,7 @@ class LogStore:
         topic_id: TopicId,
         path: str,
         settings: LogSettings,
-        loaded: LoadedLog,
+        loaded: LoadedLog | AtRest,
     ) -> PartitionLog:
         """A log with all that logs of this store share, not yet one of them."""
         return PartitionLog(
@@ -258,9 +243,27 @@ class LogStore:
             loaded,
             producer_expiration_ms=self._producer_expiration_ms,
             discard=self._trash.discard,
-            rolled=self._flush_closed,
+            rolled=self._flusher.flush_closed,
             unflushed=self._checkpoint_lower_point,
+            load=self._load_at_last,
+            opened=self._open_segments.add,
         )
+
+    def _load_at_last(self, rested: PartitionLog) -> LoadedLog:
+        """The files of a log that was at rest. Raises StorageFault."""
+        settings = rested.settings
+        known = Recovery(
+            rested.topic_partition,
+            rested.directory,
+            settings,
+            True,
+            rested.log_start_offset,
+            rested.recovery_point,
+            self._clock,
+            self._producer_expiration_ms,
+            "compact" in settings.cleanup_policy or rested.cleaned_end > 0,
+        )
+        return load_files(known)
 
     def put(self, added: PartitionLog) -> None:
         """Instead of the log that it replaces, if there is one."""
@@ -291,7 +294,7 @@ class LogStore:
         except OSError as error:
             raise StorageFault.of("cannot rename", deleted.directory, error) from error
         finally:
-            deleted.segments.cool()
+            deleted.cool()
         log.info(
             "Log for partition %s is renamed to %s and is scheduled for deletion",
             topic_partition,
@@ -312,6 +315,7 @@ class LogStore:
                 deleted += partition_log.delete_old_segments(now_ms, committed)
             except StorageFault as fault:
                 log.error("retention failed partition=%s: %s", partition, fault)
+                self.suspect(partition_log, fault)
         return deleted
 
     def flush_due(self) -> None:
@@ -319,13 +323,20 @@ class LogStore:
         now_ms = self._clock.wall_ms()
         for partition_log in list(self.logs.values()):
             if now_ms - partition_log.flushed_ms >= partition_log.settings.flush_ms:
-                self._flush_in_thread(partition_log)
+                self._flusher.flush(partition_log)
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """Recovery points, log starts and high watermarks, of every directory that changed."""
         for directory in self.online:
             checkpoints = self._checkpoints(directory, high_watermarks)
-            self._threads.run(directory.checkpointing(checkpoints), _report)
+            self._threads.run(
+                directory.checkpointing(checkpoints), partial(self._checkpointed, directory)
+            )
+
+    def _checkpointed(self, directory: LogDirectory, fault: StorageFault | None) -> None:
+        if fault is not None:
+            log.error("checkpoint failed: %s", fault)
+            self._all.suspect(directory, fault)
 
     def expire_producers(self) -> int:
         """Forget producers silent for producer.id.expiration.ms; how many."""
@@ -346,7 +357,7 @@ class LogStore:
             LOG_START_FILE: {
                 p: each.log_start_offset
                 for p, each in logs.items()
-                if each.log_start_offset > each.segments.base_offset
+                if each.log_start_offset > each.base_offset
             },
             HIGH_WATERMARK_FILE: {
                 p: min(high_watermarks.get(p, self.high_watermarks.get(p, 0)), each.offset_end)
@@ -357,40 +368,31 @@ class LogStore:
     def _checkpoint_lower_point(self, partition_log: PartitionLog) -> None:
         """The recovery point on disk must never be above what was flushed: after a power cut
         everything before it is taken for good."""
-        partition, parent = partition_log.topic_partition, os.path.dirname(partition_log.directory)
-        directory = next(each for each in self.directories if each.path == parent)
+        partition, directory = partition_log.topic_partition, self._all.of(partition_log.directory)
         if directory.recovery_point_on_disk(partition) > partition_log.recovery_point:
             points = {p: each.recovery_point for p, each in self.logs_in(directory).items()}
             directory.write_checkpoints({RECOVERY_POINT_FILE: points})
 
-    def _flush_closed(self, partition_log: PartitionLog) -> None:
-        """After a roll: the segments that are complete now."""
-        self._flush_in_thread(partition_log, closed_only=True)
+    # -- directories that fail ---------------------------------------------------------------
 
-    def _flush_in_thread(self, partition_log: PartitionLog, *, closed_only: bool = False) -> None:
-        partition = partition_log.topic_partition
-        try:
-            work = partition_log.begin_flush(closed_only=closed_only)
-        except StorageFault as fault:
-            # Nothing is lost: the recovery point stays, and the next flush tries again.
-            log.error("flush failed partition=%s: %s", partition, fault)
-            return
-        if work is None:
-            return
-        pending = work
+    def suspect(self, partition_log: PartitionLog, fault: StorageFault) -> None:
+        """After `fault` in one log: should its whole directory have failed, take that offline."""
+        self._all.suspect(self._all.of(partition_log.directory), fault)
 
-        def done(fault: StorageFault | None) -> None:
-            partition_log.finish_flush(pending, fault)
-            if fault is not None:
-                log.error("flush failed partition=%s: %s", partition, fault)
+    def look_at_directories(self) -> None:
+        self._all.look()
 
-        self._threads.run(pending.run, done)
+    def _lose(self, directory: LogDirectory) -> None:
+        lost, self._placed[directory.path] = self._placed[directory.path], {}
+        for partition, partition_log in lost.items():
+            partition_log.fault = directory.fault
+            partition_log.cool()
+            del self.logs[partition]
+        for listener in self.on_failure:
+            listener(directory, list(lost))
 
 
 def _flush(partition_log: PartitionLog, work: FlushWork) -> Callable[[], None]:
+    # Their common parent is flushed once, for all.
+    work = work._replace(directories=(partition_log.directory,))
     return lambda: partition_log.finish_flush(work, work.run())
-
-
-def _report(fault: StorageFault | None) -> None:
-    if fault is not None:
-        log.error("checkpoint failed: %s", fault)

@@ -1,20 +1,28 @@
 """The reading half of a partition's log: regions by offset, offsets by timestamp, epochs.
 
-Nothing here changes the log, and nothing reads record bodies except the look-up by timestamp.
+Nothing here changes the log, and nothing reads record bodies except the look-up by timestamp. A
+log at rest answers what its note can tell; whatever goes beyond loads its files first.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis, Offset, TopicPartition
 from moldau.model.regions import FileRegion
 from moldau.storage import timestamps
 from moldau.storage.epoch_file import EpochFile
+from moldau.storage.epoch_history import EpochStart
 from moldau.storage.faults import StorageFault
+from moldau.storage.loaded_log import LoadedLog
 from moldau.storage.producer_state import ProducerStates
+from moldau.storage.rest import AtRest
+from moldau.storage.segment import Segment
 from moldau.storage.segments import Segments
+from moldau.storage.settings import LogSettings
 from moldau.storage.timestamps import TimedOffset
 from moldau.storage.txn_index import AbortedTransaction
 
@@ -29,16 +37,86 @@ class LogRead(NamedTuple):
 class ReadableLog:
     topic_partition: TopicPartition
     directory: str
-    segments: Segments
-    producers: ProducerStates
     log_start_offset: Offset
     offset_end: Offset
     """Where the next record goes."""
-    _epochs: EpochFile
+    settings: LogSettings
+    fault: StorageFault | None
+    """Set when the disk left the log in a state that only a restart can mend."""
+    at_rest: AtRest | None
+    """Set until the files are loaded, by the first use of one of the next four: each is then an
+    attribute like any other."""
+    _epoch_at_rest: EpochStart | None
+    """Assigned since; written down as soon as the files are loaded. Should that never happen, it
+    has no records."""
+    _load_files: Callable[[Any], LoadedLog] | None
+    _opened: Callable[[Segment], None] | None
+
+    @cached_property
+    def segments(self) -> Segments:
+        self._wake()
+        return self.segments
+
+    @cached_property
+    def producers(self) -> ProducerStates:
+        self._wake()
+        return self.producers
+
+    @cached_property
+    def _epochs(self) -> EpochFile:
+        self._wake()
+        return self._epochs
+
+    @cached_property
+    def _snapshot_offset(self) -> Offset:
+        self._wake()
+        return self._snapshot_offset
+
+    def _adopt(self, loaded: LoadedLog) -> None:
+        self.segments = Segments(loaded.segments, self._opened)
+        self.producers = loaded.producers
+        self._epochs = loaded.epochs
+        self._snapshot_offset = loaded.snapshot_offset
+
+    def _wake(self) -> None:
+        """Load the files. Raises StorageFault."""
+        if self.fault is not None:
+            raise self.fault.to_keep()
+        assert self._load_files is not None
+        loaded = self._load_files(self)
+        if loaded.offset_end != self.offset_end:
+            self.fault = StorageFault(
+                "cannot use",
+                self.directory,
+                reason=f"its files were changed since the broker started: they end with offset "
+                f"{loaded.offset_end}, not {self.offset_end}; start the broker again",
+            )
+            raise self.fault.to_keep()
+        self._adopt(loaded)
+        self.at_rest = None
+        self.segments.active.set_roll_timestamp(self.settings.roll_ms)
+        if self._epoch_at_rest is not None:
+            self._epochs.assign(*self._epoch_at_rest)
+
+    def cool(self) -> None:
+        """Let go of all descriptors; the next reader opens them again."""
+        if self.at_rest is None:
+            self.segments.cool()
+
+    @property
+    def base_offset(self) -> Offset:
+        """Where the first segment starts."""
+        rest = self.at_rest
+        return self.segments.base_offset if rest is None else rest.note.base_offset
+
+    @property
+    def segment_count(self) -> int:
+        return len(self.segments) if self.at_rest is None else self.at_rest.note.segment_count
 
     @property
     def size_bytes(self) -> int:
-        return self.segments.size_bytes
+        rest = self.at_rest
+        return self.segments.size_bytes if rest is None else rest.note.size_bytes
 
     @property
     def max_timestamp(self) -> Millis:
@@ -80,7 +158,8 @@ class ReadableLog:
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Up to here every transaction is decided, and its marker is below the high watermark."""
-        if not self.producers.has_transactions:
+        if self.at_rest is not None or not self.producers.has_transactions:
+            # A log with a transaction that is not over is never at rest.
             return high_watermark
         first = self.first_unstable_offset(high_watermark)
         return high_watermark if first is None else min(first, high_watermark)
@@ -107,7 +186,13 @@ class ReadableLog:
     @property
     def latest_epoch(self) -> int:
         """The leader epoch of the last records; -1 if there never were any."""
+        if self.at_rest is not None:
+            return (self._epoch_at_rest or self.at_rest.note.epoch).epoch
         return self._epochs.history.latest
+
+    @property
+    def last_epoch_start(self) -> EpochStart:
+        return self._epochs.history.last
 
     def epoch_at(self, offset: Offset) -> int:
         """The leader epoch that wrote `offset`; -1 if unknown."""
@@ -115,4 +200,11 @@ class ReadableLog:
 
     def epoch_end_offset(self, epoch: int) -> tuple[int, Offset]:
         """(largest known epoch ≤ `epoch`, where it ended); (-1, -1) if there is none."""
+        rest, assigned = self.at_rest, self._epoch_at_rest
+        # What followers that are up to date ask for, thousands of partitions at a time.
+        if rest is not None and epoch >= 0:
+            if epoch == self.latest_epoch:
+                return epoch, self.offset_end
+            if assigned is not None and epoch == rest.note.epoch.epoch:
+                return epoch, assigned.offset_start
         return self._epochs.history.end_of(epoch, self.offset_end)

@@ -25,13 +25,14 @@ from moldau.storage.batch_walk import walk_headers
 from moldau.storage.epoch_file import EpochFile
 from moldau.storage.epoch_history import UNDEFINED_EPOCH, EpochStart
 from moldau.storage.faults import CorruptFile, StorageFault
-from moldau.storage.files import LOG_SUFFIX, sync_file
+from moldau.storage.files import LOG_SUFFIX, SNAPSHOT_SUFFIX, sync_directory, sync_file
 from moldau.storage.index_check import check_indexes, rebuild_indexes, rebuild_txn_index
 from moldau.storage.leftovers import remove_stray_snapshots, tidy
 from moldau.storage.loaded_log import LoadedLog
 from moldau.storage.producer_state import ProducerStates
 from moldau.storage.replay import rebuild_producers
-from moldau.storage.segment import Segment, create_segment
+from moldau.storage.segment import Segment
+from moldau.storage.segments import create_segment
 from moldau.storage.settings import LogSettings
 from moldau.storage.snapshots import snapshot_offsets, write_snapshot
 from moldau.storage.txn_index import AbortedTransaction
@@ -62,6 +63,7 @@ class Recovery(NamedTuple):
 
 def load_log(known: Recovery) -> LoadedLog:
     directory, settings, now_ms = known.directory, known.settings, known.clock.wall_ms()
+    names_found = set() if known.clean else _segment_names(directory)
     segments = [Segment(directory, base, settings, now_ms) for base in tidy(directory)]
     for segment, following in pairwise(segments):
         segment.close_at(following.base_offset)
@@ -105,7 +107,13 @@ def load_log(known: Recovery) -> LoadedLog:
         recovery_point = min(known.recovery_point, offset_end, unflushed_base)
         # What a truncation cut off just before the crash must not come back under new batches.
         sync_file(segments[-1].path(LOG_SUFFIX))
+        if _segment_names(directory) != names_found:
+            sync_directory(directory)
     return LoadedLog(segments, log_start_offset, recovery_point, producers, epochs, snapshot_offset)
+
+
+def _segment_names(directory: str) -> set[str]:
+    return {name for name in os.listdir(directory) if not name.endswith(SNAPSHOT_SUFFIX)}
 
 
 def _remove_all(known: Recovery, segments: list[Segment]) -> None:

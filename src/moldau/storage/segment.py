@@ -11,6 +11,7 @@ import contextlib
 import os
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable
 from typing import NamedTuple
 
 from moldau.records.batch import NO_TIMESTAMP, Buffer
@@ -27,7 +28,7 @@ from moldau.storage.files import (
     remove_if_there,
 )
 from moldau.storage.index import OffsetIndex, TimeIndex
-from moldau.storage.segment_file import SegmentFile, TornTail
+from moldau.storage.segment_file import SegmentFile
 from moldau.storage.settings import LogSettings
 from moldau.storage.txn_index import TxnIndex
 
@@ -51,6 +52,7 @@ class Segment:
         "_ends",
         "_file",
         "_index_entries_max",
+        "_opened",
         "_preallocated",
         "_starts",
         "_tail_floor",
@@ -94,6 +96,7 @@ class Segment:
         self._time_entries_max = settings.segment_index_bytes // 12 - 1
         self._preallocated = False
         self._file: SegmentFile | None = None
+        self._opened: Callable[[Segment], None] | None = None
         self.offset_index = OffsetIndex(self.path(OFFSET_INDEX_SUFFIX), base_offset)
         self.time_index = TimeIndex(self.path(TIME_INDEX_SUFFIX), base_offset)
         self.txn_index = TxnIndex(self.path(TXN_INDEX_SUFFIX), base_offset)
@@ -130,7 +133,15 @@ class Segment:
     def file(self) -> SegmentFile:
         if self._file is None:
             self._file = SegmentFile(self.path(LOG_SUFFIX))
+            if self._opened is not None:
+                self._opened(self)
         return self._file
+
+    def report_to(self, opened: Callable[[Segment], None] | None) -> None:
+        """From now on `opened(segment)` hears when the file is open to stay so."""
+        self._opened = opened
+        if opened is not None and self._file is not None:
+            opened(self)
 
     def cool(self) -> None:
         """Let go of descriptors and maps; the next reader opens them again."""
@@ -379,21 +390,6 @@ class Segment:
         self.cool()
         for suffix in SEGMENT_SUFFIXES:
             remove_if_there(self.path(suffix))
-
-
-def create_segment(directory: str, base_offset: int, settings: LogSettings, now_ms: int) -> Segment:
-    """All of its files or none: one left behind would soon lie in the middle of other batches."""
-    try:
-        return Segment(directory, base_offset, settings, now_ms, create=True)
-    except StorageFault:
-        for suffix in SEGMENT_SUFFIXES:
-            path = os.path.join(directory, offset_file_name(base_offset, suffix))
-            try:
-                if os.path.isfile(path):
-                    remove_if_there(path)
-            except StorageFault as fault:
-                raise TornTail(fault.doing, path, fault.errno) from fault
-        raise
 
 
 def _random_below(limit: int) -> int:

@@ -1,27 +1,57 @@
 """All segments of a log in the order of their offsets; the last one is being written.
 
-Of the closed ones only the few that were read last hold a descriptor and maps.
+Of the closed ones only the few that were read last hold a descriptor and maps. `OpenSegments`
+bounds what the logs of a broker hold open together.
 """
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 
+from moldau.storage.faults import StorageFault
+from moldau.storage.files import SEGMENT_SUFFIXES, offset_file_name, remove_if_there
 from moldau.storage.segment import Segment, Span
+from moldau.storage.segment_file import TornTail
+from moldau.storage.settings import LogSettings
 from moldau.storage.txn_index import AbortedTransaction
 
 WARM_SEGMENTS_MAX = 4
 """Closed segments that stay open for the next reader, for each log."""
 
 
-class Segments:
-    __slots__ = ("_list", "_warm", "active")
+class OpenSegments:
+    """The segments of all logs that hold files open, at most `most`: beyond that the ones opened
+    first are cooled. Nobody may go on with a descriptor's number across the opening of another
+    segment; whoever has to keeps the `SegmentFile`."""
 
-    def __init__(self, segments: list[Segment]) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._opened: deque[Segment] = deque()
+
+    def add(self, segment: Segment) -> None:
+        self._opened.append(segment)
+        if len(self._opened) > self._most:
+            first = self._opened.popleft()
+            if first is not segment:
+                first.cool()
+
+
+class Segments:
+    __slots__ = ("_list", "_warm", "active", "opened")
+
+    def __init__(
+        self, segments: list[Segment], opened: Callable[[Segment], None] | None = None
+    ) -> None:
+        """`opened(segment)` hears of each whose files have been opened, and may cool others."""
         self._list = segments
         self._warm: list[Segment] = []
         self.active = segments[-1]
+        self.opened = opened
+        for segment in segments:
+            segment.report_to(opened)
 
     def __len__(self) -> int:
         return len(self._list)
@@ -49,6 +79,7 @@ class Segments:
     def add(self, segment: Segment) -> None:
         """Go on in `segment`; the one written so far is closed."""
         closed = self.active
+        segment.report_to(self.opened)
         self._list.append(segment)
         self.active = segment
         closed.close_at(segment.base_offset)
@@ -77,6 +108,7 @@ class Segments:
         first = self._list.index(old[0])
         assert self._list[first : first + len(old)] == old, "the segments are not neighbours"
         assert old[-1] is not self.active, "the segment being written must stay"
+        new.report_to(self.opened)
         self._list[first : first + len(old)] = [new]
         self._warm = [segment for segment in self._warm if segment not in old]
 
@@ -119,6 +151,21 @@ class Segments:
         self._warm.append(segment)
         if len(self._warm) > WARM_SEGMENTS_MAX:
             self._warm.pop(0).cool()
+
+
+def create_segment(directory: str, base_offset: int, settings: LogSettings, now_ms: int) -> Segment:
+    """All of its files or none: one left behind would soon lie in the middle of other batches."""
+    try:
+        return Segment(directory, base_offset, settings, now_ms, create=True)
+    except StorageFault:
+        for suffix in SEGMENT_SUFFIXES:
+            path = os.path.join(directory, offset_file_name(base_offset, suffix))
+            try:
+                if os.path.isfile(path):
+                    remove_if_there(path)
+            except StorageFault as fault:
+                raise TornTail(fault.doing, path, fault.errno) from fault
+        raise
 
 
 def _base_offset(segment: Segment) -> int:

@@ -27,6 +27,10 @@ class Trash:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def parents(self) -> set[str]:
+        """Where files lie that are yet to go."""
+        return {os.path.dirname(path) for _, path in self._waiting}
+
     def discard(self, paths: list[str], delay_ms: Millis) -> None:
         due_ms = self._clock.monotonic_ms() + delay_ms
         for path in paths:

@@ -7,10 +7,12 @@ never meet again what was cut off, even after a power cut.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import LOG_SUFFIX, sync_directory, sync_file
+from moldau.storage.reading import ReadableLog
 from moldau.storage.segment import Segment
 from moldau.storage.segments import Segments
 
@@ -38,7 +40,7 @@ def start_over(
     delete(segments.as_list()[::-1])
     fresh = create()
     _force(sync_directory, directory)
-    return Segments([fresh])
+    return Segments([fresh], segments.opened)
 
 
 def rename_away(segments: list[Segment], prefix: str, reason: str) -> list[str]:
@@ -54,6 +56,16 @@ def rename_away(segments: list[Segment], prefix: str, reason: str) -> list[str]:
         )
         paths += segment.mark_deleted()
     return paths
+
+
+@contextmanager
+def faults_kept(changed: ReadableLog) -> Iterator[None]:
+    """What changes many files, half done, leaves a log that only a restart can mend."""
+    try:
+        yield
+    except StorageFault as fault:
+        changed.fault = fault.to_keep()
+        raise
 
 
 def _force(sync: Callable[[str], None], path: str) -> None:

@@ -1,0 +1,207 @@
+"""Logs that are opened from a note after a clean stop: what they know without their files, what
+loads them, and what makes a note void."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moldau.model.names import TopicPartition
+from moldau.records.batch import read_header
+from moldau.storage.epoch_history import EpochStart
+from moldau.storage.faults import StorageFault
+from moldau.storage.log import Appended, PartitionLog
+from moldau.storage.rest import REST_FILE, read_notes
+from moldau.storage.segments import OpenSegments
+from tests.support.logs import DAY_MS, SmallSettings, batch, read_all, spans
+from tests.unit.storage.test_storage_log_store import StoreBench
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[StoreBench]:
+    bench = StoreBench(tmp_path, settings=SmallSettings(segment_bytes=400))
+    yield bench
+    while bench.opened:
+        bench.close()
+
+
+def append(log: PartitionLog, count: int = 1) -> None:
+    write(log, batch(count))
+
+
+def write(log: PartitionLog, sent: bytes) -> Appended:
+    buffer = bytearray(sent)
+    return log.append_as_leader(memoryview(buffer), read_header(buffer), 0)
+
+
+def rest(bench: StoreBench, times: int = 6) -> PartitionLog:
+    """A log of several segments, after a clean stop and a start."""
+    bench.open()
+    log = bench.create()
+    for _ in range(times):
+        append(log, 2)
+    bench.close()
+    bench.open()
+    return bench.opened[-1].logs[T0]
+
+
+def test_a_clean_stop_leaves_every_log_at_rest(bench: StoreBench) -> None:
+    log = rest(bench)
+    assert log.at_rest is not None
+    assert (log.log_start_offset, log.offset_end, log.recovery_point) == (0, 12, 12)
+    assert (log.base_offset, log.latest_epoch, log.epoch_end_offset(0)) == (0, 0, (0, 12))
+    assert log.segment_count == len(list(Path(log.directory).glob("*.log"))) > 2
+    assert log.size_bytes == sum(p.stat().st_size for p in Path(log.directory).glob("*.log"))
+    assert log.last_stable_offset(12) == 12
+    assert log.expire_producers(2**62) == 0
+    assert log.begin_flush() is None
+    assert log.at_rest is not None, "none of this needs its files"
+
+
+def test_the_first_read_loads_the_files(bench: StoreBench) -> None:
+    log = rest(bench)
+    assert spans(read_all(log)) == [(at, at + 1) for at in range(0, 12, 2)]
+    assert log.at_rest is None
+
+
+def test_the_first_append_goes_where_the_log_ends(bench: StoreBench) -> None:
+    log = rest(bench)
+    append(log, 3)
+    assert (log.at_rest, log.offset_end) == (None, 15)
+    assert spans(read_all(log))[-1] == (12, 14)
+
+
+def test_sequences_go_on_after_a_rest(bench: StoreBench) -> None:
+    bench.open()
+    sent = batch(producer_id=7, epoch=0, sequence=0)
+    write(bench.create(), sent)
+    bench.close()
+    log = bench.open().logs[T0]
+    assert log.at_rest is not None
+    assert write(log, sent).duplicate
+
+
+def test_a_rest_outlasts_any_number_of_stops(bench: StoreBench) -> None:
+    rest(bench)
+    for _ in range(3):
+        bench.close()
+        log = bench.open().logs[T0]
+        assert log.at_rest is not None
+    assert len(read_all(log)) == 6
+
+
+def test_an_epoch_given_at_rest_is_written_once_the_log_is_loaded(bench: StoreBench) -> None:
+    log = rest(bench)
+    log.assign_epoch(5, 12)
+    assert (log.latest_epoch, log.epoch_end_offset(0), log.at_rest is None) == (5, (0, 12), False)
+    read_all(log)
+    assert log.last_epoch_start == EpochStart(5, 12)
+    assert (log.epoch_end_offset(0), log.epoch_end_offset(5)) == ((0, 12), (5, 12))
+
+
+def test_a_follower_that_has_nothing_to_truncate_leaves_the_log_at_rest(bench: StoreBench) -> None:
+    log = rest(bench)
+    log.assign_epoch(5, 12)
+    log.truncate_to(12)
+    assert (log.at_rest is None, log.latest_epoch) == (False, 0)
+    log.truncate_to(4)
+    assert (log.at_rest, log.offset_end) == (None, 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "age_ms", "goes"),
+    [
+        ({"retention_ms": DAY_MS}, 0, False),
+        ({"retention_ms": DAY_MS}, 2 * DAY_MS, True),
+        ({"retention_bytes": 1 << 20}, 0, False),
+        ({"retention_bytes": 100}, 0, True),
+        ({"retention_bytes": 100, "cleanup_policy": ("compact",)}, 0, False),
+    ],
+)
+def test_retention_loads_only_logs_that_may_lose_something(
+    bench: StoreBench, settings: dict[str, object], age_ms: int, goes: bool
+) -> None:
+    log = rest(bench)
+    log.settings = SmallSettings(segment_bytes=400, **settings)  # type: ignore[arg-type]
+    bench.clock.now_ms += age_ms
+    deleted = log.delete_old_segments(bench.clock.wall_ms(), log.offset_end)
+    assert (deleted > 0, log.at_rest is None) == (goes, goes)
+
+
+def test_deleted_records_are_remembered_through_a_rest(bench: StoreBench) -> None:
+    log = rest(bench)
+    log.advance_log_start(3)
+    bench.close()
+    log = bench.open().logs[T0]
+    assert (log.at_rest is not None, log.log_start_offset) == (True, 3)
+
+
+@pytest.mark.parametrize("touched", ["grown", "new name", "touched"])
+def test_a_log_that_somebody_changed_is_loaded_at_once(bench: StoreBench, touched: str) -> None:
+    log = rest(bench)
+    bench.close()
+    directory = Path(log.directory)
+    active = max(directory.glob("*.log"))
+    if touched == "grown":
+        active.write_bytes(active.read_bytes() + b"garbage")
+    elif touched == "new name":
+        (directory / "00000000000000000000.index.tmp").touch()
+    else:
+        os.utime(active, ns=(1, 1))
+    log = bench.open().logs[T0]
+    assert (log.at_rest, log.offset_end) == (None, 12)
+    assert not list(directory.glob("*.tmp"))
+
+
+def test_a_log_with_an_open_transaction_does_not_rest(bench: StoreBench) -> None:
+    bench.open()
+    write(bench.create(), batch(producer_id=7, epoch=0, sequence=0, transactional=True))
+    bench.close()
+    log = bench.open().logs[T0]
+    assert (log.at_rest, log.last_stable_offset(1)) == (None, 0)
+
+
+def test_files_that_change_under_a_log_at_rest_are_refused_with_a_sentence(
+    bench: StoreBench,
+) -> None:
+    log = rest(bench)
+    active = max(Path(log.directory).glob("*.log"))
+    os.truncate(active, 0)
+    with pytest.raises(StorageFault, match="its files were changed since the broker started"):
+        append(log)
+    assert log.fault is not None
+
+
+def test_after_a_crash_no_note_is_believed(bench: StoreBench) -> None:
+    rest(bench)
+    bench.crash()
+    assert bench.open().logs[T0].at_rest is None
+
+
+@pytest.mark.parametrize("content", [b"", b"0\n1\nhalf a", b"0\n1\nt 0 zz 1\n", b"\xff"])
+def test_damaged_notes_cost_time_only(bench: StoreBench, content: bytes) -> None:
+    rest(bench)
+    bench.close()
+    parent = bench.root / "a"
+    assert list(read_notes(str(parent))) == [T0]
+    (parent / REST_FILE).write_bytes(content)
+    log = bench.open().logs[T0]
+    assert (log.at_rest, log.offset_end) == (None, 12)
+
+
+def test_no_more_segments_are_open_than_allowed(bench: StoreBench) -> None:
+    store = bench.open()
+    store._open_segments = OpenSegments(3)
+    logs = [bench.create(partition=number) for number in range(8)]
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(3):
+        for log in logs:
+            append(log)
+    assert len(os.listdir("/proc/self/fd")) <= before + 3
+    for log in logs:
+        assert len(read_all(log)) == 3
