@@ -131,10 +131,27 @@ def test_a_broker_that_restarts_faster_than_its_session_ends_waits_for_its_old_s
         await old.member.close()
         world = await World(tree).start()
         joining = asyncio.create_task(world.member.join(NODE))
+        asking = asyncio.create_task(world.member.registered())
         await asyncio.sleep(0.05)
         assert not joining.done()
+        assert not asking.done(), "what controllers ask of it may be meant for its old self"
         old.session.expire()
         await joining
+        await asking
+        await world.stop()
+
+    play(story)
+
+
+def test_a_broker_that_registers_knows_which_controllers_are_out_of_office() -> None:
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree).start()
+        await world.session.create(paths.CONTROLLER_EPOCH, paths.encode_controller_epoch(7))
+        # Somebody else is in office: this broker does not become the controller itself.
+        await world.session.create(paths.CONTROLLER, paths.encode_controller(2, 0))
+        await world.member.join(NODE)
+        view = world.member.view
+        assert [epoch for epoch in range(5, 10) if view.is_stale(epoch)] == [5, 6]
         await world.stop()
 
     play(story)
