@@ -24,6 +24,8 @@ SETTINGS = {
 }
 COMMITS = 300
 TRANSACTIONS = 60
+LARGE_RECORDS = 5_000
+KEYS = 40
 
 
 @pytest.fixture
@@ -35,6 +37,31 @@ def cleaned(broker: BrokerProcess, topic: str) -> int:
     """How far the cleaner says it got."""
     ends = re.findall(rf"Log {topic}-0 cleaned up to offset (\d+)", broker.log_text)
     return int(ends[-1]) if ends else 0
+
+
+def children(pid: int) -> list[int]:
+    paths = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for path in paths for child in path.read_text().split()]
+
+
+def read_all(bootstrap: str, topic: str) -> dict[bytes, bytes]:
+    """The newest value of each key."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader"})
+    partition = TopicPartition(topic, 0, 0)
+    end = consumer.get_watermark_offsets(partition, timeout=30)[1]
+    consumer.assign([partition])
+    found: dict[bytes, bytes] = {}
+    offset: int | None = -1
+    while offset is not None and offset < end - 1:
+        message = consumer.poll(30)
+        assert message is not None, "the log ended early"
+        assert message.error() is None
+        key, value, offset = message.key(), message.value(), message.offset()
+        assert isinstance(key, bytes)
+        assert isinstance(value, bytes)
+        found[key] = value
+    consumer.close()
+    return found
 
 
 def knows_coordinator(consumer: Consumer) -> bool:
@@ -77,5 +104,45 @@ def test_coordinators_load_what_compaction_left(broker: BrokerProcess) -> None:
         consumer.close()
         assert "is not compacted from now on" not in broker.log_text
         assert "Traceback" not in broker.log_text
+    finally:
+        broker.kill()
+
+
+def test_the_compacting_process_goes_with_its_broker_and_nothing_is_lost(
+    broker: BrokerProcess,
+) -> None:
+    broker.settings["log.cleanup.policy"] = "compact"
+    broker.settings["num.partitions"] = "1"
+    broker.settings["log.segment.bytes"] = str(1 << 20)
+    broker.settings["log.cleaner.enable"] = "false"
+    broker.start()
+    try:
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
+        newest: dict[bytes, bytes] = {}
+        for i in range(LARGE_RECORDS):
+            key, value = b"%d" % (i % KEYS), b"%d" % i + bytes(1000)
+            producer.produce("large", value, key)
+            newest[key] = value
+            if i % 500 == 0:
+                assert producer.flush(30) == 0
+        assert producer.flush(30) == 0
+        assert broker.stop() == 0
+        broker.settings["log.cleaner.enable"] = "true"
+        broker.settings["log.cleaner.io.max.bytes.per.second"] = "100000"
+        broker.start()
+        eventually(lambda: bool(children(broker.pid)))
+        [child] = children(broker.pid)
+        broker.kill()
+        eventually(lambda: not Path(f"/proc/{child}").exists())
+        del broker.settings["log.cleaner.io.max.bytes.per.second"]
+        broker.start()
+        eventually(lambda: cleaned(broker, "large") > LARGE_RECORDS // 2)
+        eventually(lambda: not children(broker.pid))
+        assert read_all(broker.bootstrap, "large") == newest
+        kept = (broker.data / "large-0").glob("*.log")
+        assert sum(path.stat().st_size for path in kept) < LARGE_RECORDS * 1000 // 2
+        assert not list((broker.data / "large-0").glob("*.cleaned"))
+        assert "failed" not in broker.log_text
+        assert broker.stop() == 0
     finally:
         broker.kill()

@@ -19,7 +19,7 @@ from moldau.records.codec import (
 )
 from moldau.records.compression import Codec
 from moldau.storage.cleaner import Cleaner
-from moldau.storage.cleaner_job import CleanerSettings
+from moldau.storage.cleaner_job import CleanerSettings, InThread, Place
 from moldau.storage.log import Appended, PartitionLog
 from moldau.storage.log_store import LogStore
 from moldau.storage.producer_state import Origin
@@ -48,6 +48,7 @@ class CompactionBench:
     cleaning: CleanerSettings = field(default_factory=small_cleaner)
     high_watermark: int | None = None
     """None: everything is committed."""
+    place: Place = field(default_factory=InThread)
 
     def __post_init__(self) -> None:
         self.log: PartitionLog
@@ -75,6 +76,7 @@ class CompactionBench:
             settings=lambda: self.cleaning,
             clock=self.clock,
             new_thread=lambda: thread or AtOnce(),
+            new_place=lambda: self.place,
         )
 
     def _committed(self, partition: TopicPartition) -> int | None:

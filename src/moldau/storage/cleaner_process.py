@@ -45,7 +45,8 @@ class InProcess:
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process is not None else None
+        """None before it is ready for work."""
+        return self._process.pid if self._process is not None and self._pipe is not None else None
 
     def steps_of(self, job: Job, limits: Limits, pace: Pace) -> Steps:
         size_bytes = sum(segment.size_bytes for segment in job.what.segments)
@@ -69,7 +70,7 @@ class InProcess:
             answer = self._pipe.receive(job.check)
             is_answered = True
         except Hangup:
-            reason = f"its process {self._end()}"
+            reason = f"its process {_in_words(self._end())}"
             raise StorageFault("cannot compact", job.log.directory, reason=reason) from None
         finally:
             if not is_answered:
@@ -95,7 +96,12 @@ class InProcess:
         try:
             greeting = pipe.receive(tick)
         except Hangup:
-            raise self._not_started(f"it {self._end()}") from None
+            status = self._end()
+            if status == -signal.SIGKILL:
+                # Somebody's choice, or the kernel's for want of memory: a thread would fare worse.
+                reason = f"its process {_in_words(status)}"
+                raise StorageFault("cannot compact", job.log.directory, reason=reason) from None
+            raise self._not_started(f"it {_in_words(status)}") from None
         if greeting != GREETING:
             raise self._not_started("another version of Moldau is installed now")
         self._pipe = pipe
@@ -105,23 +111,23 @@ class InProcess:
         reason = f"{reason}; compaction goes on in a thread"
         return StorageFault(f"cannot start {CHILD_MODULE} with", sys.executable, reason=reason)
 
-    def _end(self) -> str:
-        """Hang up and wait; how it ended."""
+    def _end(self) -> int | None:
+        """Hang up and wait; its status, None if that is not known."""
         process, self._process, self._pipe = self._process, None, None
         if process is None:
-            return "is gone"
+            return None
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.close()
         process.stdout.close()
         for _ in range(2):
             try:
-                return _in_words(process.wait(END_SECONDS_MAX))
+                return process.wait(END_SECONDS_MAX)
             except subprocess.TimeoutExpired:
                 process.kill()
         # It waits for the disk. The next round does not begin before it is gone.
         log.warning("Process %d, which has compacted a log, does not end.", process.pid)
-        return "does not end"
+        return None
 
 
 class _AskedSteps:
@@ -178,7 +184,9 @@ def _spawn() -> subprocess.Popen[bytes]:
     )
 
 
-def _in_words(status: int) -> str:
+def _in_words(status: int | None) -> str:
+    if status is None:
+        return "is gone"
     if status >= 0:
         return f"ended with status {status}"
     return f"was ended by {signal.Signals(-status).name}"
