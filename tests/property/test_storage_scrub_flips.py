@@ -181,3 +181,30 @@ def test_recovery_cuts_a_damaged_batch_off(tmp_path: Path, seed: int) -> None:
     content[at + chance.randrange(17, header.size_bytes)] ^= 1 << chance.randrange(8)
     path.write_bytes(content)
     assert bench.crash_and_open().offset_end == header.base_offset
+
+
+@pytest.mark.parametrize("bit", range(1, 40))
+def test_an_offset_that_is_too_large_is_refused_by_all_though_no_checksum_covers_it(
+    tmp_path: Path, bit: int
+) -> None:
+    bench = LogBench(tmp_path, SmallSettings())
+    for number in range(9):
+        bench.append(batch(2, timestamp=STARTED_MS + number))
+    bench.log.close()
+    path = bench.file(0, ".log")
+    content = bytearray(path.read_bytes())
+    at, header = batches_of(path)[3]
+    base = header.base_offset | 1 << bit
+    if base == header.base_offset:
+        base += 1
+    content[at : at + 8] = base.to_bytes(8, "big")
+    path.write_bytes(content)
+
+    taken = b""
+    with pytest.raises(ApiError, match=f"the batch for offset {base} is damaged"):
+        for good, _ in checked_batches(content, 0):
+            taken += good
+    assert taken == content[:at]
+    with pytest.raises(DamagedSegment, match="comes after"):
+        list(read_batches(str(path), 0, len(content), 1 << 16, lambda count: None))
+    assert bench.crash_and_open().offset_end == header.base_offset

@@ -22,6 +22,7 @@ from moldau.broker.coordinators import Coordinators
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.log_jobs import plan_cleaner, plan_log_jobs
 from moldau.broker.log_setup import BrokerLoggers
+from moldau.broker.scrubber import Scrubber, ScrubberParts, plan_scrubber
 from moldau.broker.surroundings import Surroundings
 from moldau.config.broker import BrokerConfig
 from moldau.config.changes import DEFAULT_BROKER
@@ -37,6 +38,7 @@ from moldau.handlers.transactional_writes import TransactionalWrites
 from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
 from moldau.metadata.store import StoreError
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
+from moldau.model.names import TopicPartition
 from moldau.net.acceptor import BindFault, Listener
 from moldau.net.server import Server
 from moldau.replication.fetch_sessions import FetchSessions
@@ -44,9 +46,10 @@ from moldau.replication.replicas import Replicas
 from moldau.replication.waiting import Waiting
 from moldau.storage.cleaner import Cleaner
 from moldau.storage.faults import StorageFault
-from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE
+from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE, LogDirectory
 from moldau.storage.log_store import LogStore
 from moldau.storage.meta_properties import FILE_NAME as META_FILE
+from moldau.storage.meta_properties import join_zookeeper
 
 if TYPE_CHECKING:
     from moldau.broker.cluster_parts import ClusterParts
@@ -89,6 +92,7 @@ class Broker:
         self._threads = ThreadPoolExecutor(config.num_io_threads, "kafka-request-handler")
         self._logs: LogStore | None = None
         self._cleaner: Cleaner | None = None
+        self._scrubber: Scrubber | None = None
         self._metadata: EmbeddedStore | None = None
         self._controller: Controller | None = None
         self._replicas: Replicas | None = None
@@ -98,6 +102,8 @@ class Broker:
         self._cluster: ClusterParts | None = None
         """None while the broker stands alone."""
         self._endpoints: tuple[Endpoint, ...] = ()
+        self.has_failed = asyncio.Event()
+        """Set when no log directory is left: the broker is to be stopped."""
 
     @property
     def bootstrap(self) -> str:
@@ -183,6 +189,8 @@ class Broker:
         member = cluster.member
         log.info("Cluster ID = %s", cluster.cluster_id)
         self._logs.claim_cluster(cluster.cluster_id)
+        for directory in self._logs.online:
+            join_zookeeper(directory.path)
         waiting = Waiting(self._loop, self._timers)
         self._replicas = Replicas(node_id, self._logs, waiting, self._clock, config, member.image)
         cluster.wire(
@@ -260,14 +268,34 @@ class Broker:
         self.state = state
         log.info("[KafkaServer id=%d] state=%s", self.config.node_id, state.value)
 
+    def _directory_failed(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
+        """Called when the replicas there have gone offline."""
+        assert self._logs is not None
+        assert self._services is not None
+        assert self._coordinators is not None
+        image = self._services.image()
+        self._coordinators.follow(image, image)
+        if self._cluster is not None:
+            self._cluster.tell_of_failed_directory()
+        if not self._logs.online:
+            paths = ", ".join(each.path for each in self._logs.directories)
+            log.critical("Shutdown broker because all log dirs in %s have failed", paths)
+            self.has_failed.set()
+
     def _plan_jobs(self) -> None:
         assert self._logs is not None
         assert self._replicas is not None
         logs, replicas, config = self._logs, self._replicas, self.config
         plan_log_jobs(self._background, logs, replicas, config)
+        logs.on_failure.append(self._directory_failed)
         self._cleaner = plan_cleaner(
             self._background, logs, replicas, lambda: self.config, self._loop, self._clock
         )
+        peers = None if self._cluster is None else self._cluster.member.peers
+        parts = ScrubberParts(
+            logs, replicas, self._cleaner, peers, lambda: self.config, self._clock, self._loop
+        )
+        self._scrubber = plan_scrubber(self._background, parts)
         assert self._coordinators is not None
         self._coordinators.plan_jobs(self._background)
 
@@ -339,6 +367,8 @@ class Broker:
             await self._coordinators.stop()
         if self._server is not None:
             self._server.stop()
+        if self._scrubber is not None:
+            self._scrubber.stop()
         await self._background.stop()
         if self._cluster is not None:
             await self._cluster.stop_replication()

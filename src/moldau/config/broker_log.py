@@ -204,3 +204,10 @@ class LogSettings(Settings):
     log_cleaner_max_compaction_lag_ms: Long = setting(
         "log.cleaner.max.compaction.lag.ms", LONG_MAX, at_least=1, scope=Scope.CLUSTER,
         doc="A record stays uncompacted for at most this long.")
+    log_scrubber_bytes_per_second: Long = setting(
+        "log.scrubber.bytes.per.second", 0, at_least=0, scope=Scope.CLUSTER,
+        doc="Moldau's own: bytes per second at which closed segments are read again to find what "
+            "the disk has damaged; damage is repaired from another replica in sync. 0 means never.")
+    log_scrubber_interval_ms: Long = setting(
+        "log.scrubber.interval.ms", 1 * DAY, at_least=0, scope=Scope.CLUSTER,
+        doc="Moldau's own: rest between two passes of the scrubber over all closed segments.")

@@ -21,7 +21,7 @@ FETCH_VERSION = 12
 """The last one that names topics by their names."""
 FETCH_BYTES = 1 << 20
 FETCH_WAIT_MS: Millis = 100
-FETCH_TIMEOUT_MS: Millis = 30_000
+FETCH_TIMEOUT_MS: Millis = 10_000
 NO_SESSION_EPOCH = -1
 LANE = "repair"
 

@@ -1,4 +1,8 @@
-"""`meta.properties`: whose log directory this is, as Apache Kafka 4.3 writes it (version 1)."""
+"""`meta.properties`: whose log directory this is, as Apache Kafka writes it.
+
+Brokers on ZooKeeper write version 0, and refuse any other; those without write version 1. A file
+keeps the version it has, so that whoever used the directory before can have it back.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from moldau.storage.files import read_whole, write_whole
 
 FILE_NAME = "meta.properties"
 VERSION = "1"
+VERSION_OF_ZOOKEEPER = "0"
 
 
 class MetaProperties(NamedTuple):
@@ -21,19 +26,12 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(directory: str) -> MetaProperties:
-    """What the directory says of itself; nothing if it is new. Version 0, which brokers of the
-    ZooKeeper era wrote, calls the node id `broker.id`."""
+    """What the directory says of itself; nothing if it is new. Version 0 calls the node id
+    `broker.id`."""
     path = os.path.join(directory, FILE_NAME)
-    content = read_whole(path)
-    if content is None:
+    properties = _read(path)
+    if properties is None:
         return MetaProperties()
-    try:
-        properties = parse_properties(content.decode("utf-8"))
-    except (UnicodeDecodeError, PropertiesError) as error:
-        raise CorruptFile(path, f"not a properties file ({error})") from None
-    version = properties.get("version", "0")
-    if version not in ("0", VERSION):
-        raise CorruptFile(path, f"unknown version {version!r}")
     node_id = properties.get("node.id", properties.get("broker.id"))
     if node_id is not None and not node_id.isdigit():
         raise CorruptFile(path, f"node.id {node_id!r} is not a number")
@@ -44,8 +42,36 @@ def read_meta_properties(directory: str) -> MetaProperties:
     )
 
 
+def _read(path: str) -> dict[str, str] | None:
+    content = read_whole(path)
+    if content is None:
+        return None
+    try:
+        properties = parse_properties(content.decode("utf-8"))
+    except (UnicodeDecodeError, PropertiesError) as error:
+        raise CorruptFile(path, f"not a properties file ({error})") from None
+    version = properties.setdefault("version", VERSION_OF_ZOOKEEPER)
+    if version not in (VERSION_OF_ZOOKEEPER, VERSION):
+        raise CorruptFile(path, f"unknown version {version!r}")
+    return properties
+
+
 def write_meta_properties(directory: str, meta: MetaProperties) -> None:
-    properties = {"version": VERSION, "node.id": str(meta.node_id)}
+    """In the version that is there; a new file gets the newest one."""
+    before = _read(os.path.join(directory, FILE_NAME))
+    _write(directory, meta, VERSION if before is None else before["version"])
+
+
+def join_zookeeper(directory: str) -> None:
+    """Let the file be one that brokers on ZooKeeper take."""
+    before = _read(os.path.join(directory, FILE_NAME))
+    if before is None or before["version"] != VERSION_OF_ZOOKEEPER:
+        _write(directory, read_meta_properties(directory), VERSION_OF_ZOOKEEPER)
+
+
+def _write(directory: str, meta: MetaProperties, version: str) -> None:
+    id_key = "broker.id" if version == VERSION_OF_ZOOKEEPER else "node.id"
+    properties = {"version": version, id_key: str(meta.node_id)}
     if meta.directory_id is not None:
         properties["directory.id"] = meta.directory_id
     if meta.cluster_id is not None:

@@ -13,7 +13,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from moldau.model.names import Offset
-from moldau.records.batch import CRC_START, MAGIC_V2, BatchHeader, Buffer, whole_headers
+from moldau.records.batch import (
+    CRC_START,
+    MAGIC_POSITION,
+    MAGIC_V2,
+    BatchHeader,
+    Buffer,
+    whole_headers,
+)
 from moldau.records.checksum import crc32c
 from moldau.storage import admission
 from moldau.storage.compaction_files import CleanedSegment, DamagedSegment, read_batches
@@ -94,6 +101,8 @@ class Mending:
 
     def start(self) -> None:
         segment = self.segment
+        if not (self._cuts and self._cuts[0].position == 0) and _is_old(self._path):
+            raise CannotRepair("it holds messages of the formats before 0.11")
         self._new = MendedSegment(
             segment.directory, segment.base_offset, self._known.index_interval_bytes
         )
@@ -190,6 +199,13 @@ class Mending:
                 raise CannotRepair(f"what was written cannot be read back: {bad.reason}")
             if size != self._new.size_bytes:
                 raise CannotRepair("what was written cannot be read back: bytes are missing")
+
+
+def _is_old(path: str) -> bool:
+    """Whether the first message is; those of the old formats come before all batches."""
+    with open(path, "rb", buffering=0) as file:
+        start = file.read(MAGIC_POSITION + 1)
+    return len(start) > MAGIC_POSITION and start[MAGIC_POSITION] < MAGIC_V2
 
 
 def cuts_for(segment: ClosedSegment, damages: Sequence[Damage]) -> list[Cut]:
