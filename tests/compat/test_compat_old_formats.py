@@ -1,5 +1,5 @@
-"""A directory in message format 0.10 goes from Apache Kafka 3.9.1 to Moldau: served as it is to
-every client, shown by dump-log as Kafka's tool shows it, recovered, compacted and written to."""
+"""A directory in message format 0.9 or 0.10 goes from Apache Kafka 3.9.1 to Moldau: served as it
+is to every client, shown by dump-log as Kafka's tool shows it, recovered, compacted, written to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -33,7 +33,6 @@ MOLDAU = (sys.executable, "-m", "moldau.main")
 CODECS = (None, "gzip", "snappy", "lz4")
 OLD_FORMAT = {
     "inter.broker.protocol.version": "2.8",
-    "log.message.format.version": "0.10.2",
     "offsets.topic.num.partitions": "2",
     "offsets.topic.replication.factor": "1",
     "log.cleaner.enable": "false",
@@ -42,7 +41,7 @@ OLD_FORMAT = {
 KEYS = 5
 
 
-def write(bootstrap: str) -> dict[str, list[Row]]:
+def write(bootstrap: str, magic: int) -> dict[str, list[Row]]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = [
         NewTopic("plain", 1, 1, config={"segment.bytes": "4096", "index.interval.bytes": "200"}),
@@ -53,8 +52,13 @@ def write(bootstrap: str) -> dict[str, list[Row]]:
     plain = []
     for version in ((0, 9), (0, 10)):
         # kafka-python needs another package for lz4 as it was in 0.9.
-        for codec in CODECS[: 4 if version > (0, 9) else 3]:
+        for codec in CODECS[: 4 if version > (0, 9) and magic else 3]:
             plain += produce(bootstrap, version, codec, "plain")
+    if not magic:
+        plain = [row._replace(timestamp=-1) for row in plain]
+    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers"})
+    reader.commit(offsets=[TopicPartition("plain", 0, 17)], asynchronous=False)
+    reader.close()
     modern = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
     for number in range(200):
         modern.produce("latest", f"value {number}".encode(), f"key {number % KEYS}".encode())
@@ -88,14 +92,17 @@ def dumped_alike(directory: Path, scratch: Path) -> None:
         assert ours.stdout.splitlines() == theirs.stdout.splitlines()
 
 
-def test_a_directory_of_format_0_10_is_adopted_and_served(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("version", "magic"), [("0.9.0", 0), ("0.10.2", 1)])
+def test_a_directory_of_an_old_format_is_adopted_and_served(
+    version: str, magic: int, tmp_path: Path
+) -> None:
     data = tmp_path / "data"
     with zookeeper(tmp_path / "zookeeper") as server:
         settings = {**OLD_FORMAT, "zookeeper.connect": server.connect, "log.dirs": str(data)}
+        settings["log.message.format.version"] = version
         with Kafka39Process(tmp_path / "kafka", overrides=settings) as kafka:
-            written = write(kafka.bootstrap)
-    assert (data / "plain-0" / f"{0:020}.log").read_bytes()[16] == 1
-    # What arrives as magic 0 is stored as magic 1 without a time, of which clients make nothing.
+            written = write(kafka.bootstrap, magic)
+    assert (data / "plain-0" / f"{0:020}.log").read_bytes()[16] == magic
     dumped_alike(data / "plain-0", tmp_path)
     adopted = subprocess.run(
         [*MOLDAU, "storage", "adopt", "--log-dir", str(data)], capture_output=True, text=True
@@ -112,6 +119,7 @@ def test_a_directory_of_format_0_10_is_adopted_and_served(tmp_path: Path) -> Non
     broker.start()
     try:
         check_plain(broker, written["plain"])
+        assert committed(broker.bootstrap) == 17
         compact(broker.bootstrap)
         eventually(lambda: len(latest(broker)) < 100, seconds_max=30)
         newest = {row.key: row.value for row in written["latest"]}
@@ -127,6 +135,14 @@ def test_a_directory_of_format_0_10_is_adopted_and_served(tmp_path: Path) -> Non
     finally:
         assert broker.stop() == 0
     dumped_alike(data / "plain-0", tmp_path)
+
+
+def committed(bootstrap: str) -> int:
+    """From the offsets topic, which is in the old format, too."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers"})
+    (found,) = consumer.committed([TopicPartition("plain", 0)], timeout=30)
+    consumer.close()
+    return int(found.offset)
 
 
 def compact(bootstrap: str) -> None:

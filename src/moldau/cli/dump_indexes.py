@@ -9,6 +9,7 @@ from pathlib import Path
 
 from moldau.cli.faults import CommandFault
 from moldau.cli.output import Output
+from moldau.records.checksum import crc32c
 from moldau.storage.batch_walk import BatchPlace, walk_places
 from moldau.storage.faults import CorruptFile
 from moldau.storage.producer_state import ProducerEntry
@@ -17,6 +18,10 @@ from moldau.storage.snapshots import decode_snapshot
 _INDEX_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 _ABORTED_ENTRY = struct.Struct(">hqqqq")
+_SNAPSHOT_HEAD = struct.Struct(">hIi")
+"""Version, checksum of what follows it, number of entries."""
+_SNAPSHOT_BODY = 6
+SNAPSHOT_ENTRY_BYTES = 46
 
 
 class Mismatches:
@@ -169,13 +174,28 @@ def dump_txn_index(path: Path, out: Output) -> None:
 
 
 def dump_snapshot(path: Path, out: Output) -> None:
+    content = path.read_bytes()
     try:
-        entries = decode_snapshot(path.read_bytes(), str(path))
+        entries = decode_snapshot(content, str(path))
     except CorruptFile as fault:
-        out.remark(str(fault))
+        out.remark(snapshot_fault(content) or str(fault))
         return
     for entry in entries:
         out.line(snapshot_line(entry))
+
+
+def snapshot_fault(content: bytes) -> str:
+    """What Kafka's tool says of a snapshot whose checksum is wrong; empty if that is not it."""
+    if len(content) < _SNAPSHOT_HEAD.size:
+        return ""
+    _, stored, count = _SNAPSHOT_HEAD.unpack_from(content)
+    computed = crc32c(memoryview(content)[_SNAPSHOT_BODY:])
+    if len(content) != _SNAPSHOT_HEAD.size + count * SNAPSHOT_ENTRY_BYTES or stored == computed:
+        return ""
+    return (
+        f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}."
+        f" Computed crc: {computed}"
+    )
 
 
 def snapshot_line(entry: ProducerEntry) -> str:
