@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from tests.support.cluster_of_three import SECONDS_MAX, ClusterOfThree, cluster_of_three
 from tests.support.eventually import eventually
@@ -65,6 +65,25 @@ def are_alike(cluster: ClusterOfThree, topic: str) -> bool:
     return len({cluster.log_bytes(number, topic) for number in range(3)}) == 1
 
 
+def latest_by_key(cluster: ClusterOfThree, topic: str) -> dict[bytes, bytes]:
+    """What a table of the topic would hold."""
+    settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "table", "log_level": 0}
+    consumer = Consumer({**settings, "enable.partition.eof": True})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    table: dict[bytes, bytes] = {}
+    while True:
+        message = consumer.poll(SECONDS_MAX)
+        assert message is not None
+        if message.error():
+            consumer.close()
+            return table
+        key, value = message.key() or b"", message.value()
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+
+
 def files_beside(cluster: ClusterOfThree, broker: int, topic: str) -> dict[str, bytes]:
     folder = cluster.brokers[broker].data / f"{topic}-0"
     return {
@@ -95,6 +114,33 @@ def test_a_running_broker_repairs_what_its_disk_has_changed(
     assert cluster.values(topic) == values
     cluster.write(topic, "and on it goes")
     assert cluster.values(topic) == [*values, "and on it goes"]
+
+
+def test_of_a_compacted_topic_all_that_was_compacted_is_replaced(cluster: ClusterOfThree) -> None:
+    topic = "latest"
+    cluster.place(
+        topic,
+        1,
+        0,
+        2,
+        internal_segment_bytes="2500",
+        cleanup_policy="compact",
+        min_cleanable_dirty_ratio="0.01",
+    )
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    for number in range(300):
+        value = None if number % 10 == 9 else f"{number} " * 20
+        producer.produce(topic, value, f"k{number % 50}")
+        producer.flush(SECONDS_MAX)
+    eventually(lambda: f"Log {topic}-0 cleaned up to offset" in cluster.brokers[1].log_text)
+    latest = latest_by_key(cluster, topic)
+    damaged = max(closed(cluster, 1, topic), key=lambda path: path.stat().st_size)
+    flip(damaged, damaged.stat().st_size // 2)
+    said = f"Repaired {damaged} from broker"
+    eventually(lambda: said in cluster.brokers[1].log_text)
+    assert latest_by_key(cluster, topic) == latest
+    scrubbed = scrub("--log-dir", str(cluster.brokers[1].data), "--topic", topic, "--closed-only")
+    assert scrubbed.returncode == 0, scrubbed.stdout
 
 
 def moldau(*words: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,5 @@
-"""`moldau log-scrub` as an operator runs it: sentences, JSON, exit codes."""
+"""`moldau log-scrub` as an operator runs it: sentences, JSON, exit codes; and the scrubber of a
+broker that stands alone."""
 
 from __future__ import annotations
 
@@ -7,6 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.broker_process import BrokerProcess
+from tests.support.eventually import eventually
 from tests.support.logs import LogBench, SmallSettings, batch
 
 
@@ -42,3 +48,45 @@ def test_a_missing_directory_is_one_sentence() -> None:
     assert missing.stderr + missing.stdout == (
         "cannot read /no/such/directory: No such file or directory\n"
     )
+
+
+def flip(path: Path, position: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 0x04]))
+
+
+def test_a_lone_broker_makes_anew_what_it_can_and_tells_of_the_rest(tmp_path: Path) -> None:
+    settings = {
+        "log.scrubber.bytes.per.second": "50000000",
+        "log.scrubber.interval.ms": "100",
+        "log.initial.task.delay.ms": "100",
+    }
+    with BrokerProcess(tmp_path, overrides=settings) as broker:
+        small = {"internal.segment.bytes": "3000", "index.interval.bytes": "200"}
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic("t", 1, 1, config=small)])["t"].result(20)
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True})
+        for number in range(60):
+            producer.produce("t", f"{number} " * 40)
+            producer.flush(20)
+        first, second, third, *_ = sorted((broker.data / "t-0").glob("*.log"))
+        mended = [
+            first.with_suffix(".index"),
+            second.with_suffix(".timeindex"),
+            third.with_suffix(".snapshot"),
+        ]
+        whole = [path.read_bytes() for path in mended]
+        for path in mended:
+            flip(path, 6)
+        eventually(lambda: [path.read_bytes() for path in mended] == whole)
+        for path in mended:
+            assert f"{path} is damaged at bytes 0 to" in broker.log_text
+
+        flip(second, 200)
+        refusal = "t-0 is not repaired: there is no other replica in sync"
+        eventually(lambda: refusal in broker.log_text)
+        assert f"{second} is damaged at bytes" in broker.log_text
+    assert "Traceback" not in broker.log_text
