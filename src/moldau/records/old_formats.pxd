@@ -11,6 +11,13 @@ cpdef list scan_messages(
     const unsigned char[::1] buffer, object view, Py_ssize_t position, Py_ssize_t end,
     cython.bint check)
 
+@cython.locals(
+    count=cython.longlong, size_max=cython.longlong, attributes=int, offset=cython.longlong,
+    size=cython.longlong, magic=int)
+cpdef tuple survey_messages(
+    const unsigned char[::1] buffer, object view, Py_ssize_t position, Py_ssize_t end,
+    cython.bint check)
+
 @cython.locals(size=cython.longlong)
 cpdef cython.bint holds_old(
     const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end) except -1

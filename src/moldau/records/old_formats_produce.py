@@ -27,11 +27,10 @@ from moldau.records.old_formats import (
     BAD_TIMESTAMP,
     FAULTS,
     OLD_BYTES_MIN,
-    scan_messages,
+    survey_messages,
     upgrade_messages,
 )
 from moldau.records.old_formats_reading import (
-    ATTRIBUTES_POSITION,
     STAMP_POSITION,
     header_of,
     inner_messages,
@@ -54,58 +53,50 @@ def validate_old_produce(
     records: memoryview, rules: ProduceRules, now_ms: int
 ) -> ProducedBatch | None:
     """As `validate_produce`, for any format; None if there is not one whole message."""
-    ends = _messages(records, rules)
-    if not ends:
-        return None
-    magic = records[MAGIC_POSITION]
-    if magic == MAGIC_V2:
-        if len(ends) > 1:
-            raise _invalid("there must be exactly one record batch per partition")
-        return validate_produce(records[: ends[0]], rules, now_ms)
-    messages = records[: ends[-1]]
-    starts = [0, *ends[:-1]]
-    codecs = {messages[start + ATTRIBUTES_POSITION] & CODEC_MASK for start in starts}
-    codec = max(codecs)
+    count, end, size_max, attributes, offset = survey_messages(
+        records, records, 0, len(records), True
+    )
+    if size_max > rules.max_message_bytes:
+        raise _too_large(size_max, rules)
+    size = _rest(records, end, rules)
+    if not count:
+        return validate_produce(records[:size], rules, now_ms) if size else None
+    if size:
+        raise _invalid("all messages of a partition must have one format")
+    messages, magic = records[:end], records[MAGIC_POSITION]
+    codec = attributes & CODEC_MASK
     if codec:
-        if len(ends) > 1:
+        if count > 1:
             raise _invalid("a compressed message must be the only one of its partition")
-        offset = read_overhead(messages)[0]
         messages = _opened(messages, codec, rules)
-        if magic == 1 and offset:
-            _check_offset(offset, messages)
+        last = survey_messages(messages, messages, 0, len(messages), False)[4]
+        # Some clients did not care and sent 0.
+        if magic == 1 and 0 != offset < last:
+            raise _invalid(f"a compressed message of offset {offset} holds one of {last}")
     return _as_batch(messages, magic, codec, rules, now_ms)
 
 
-def _messages(records: memoryview, rules: ProduceRules) -> list[int]:
-    """Where each whole message ends; a fragment behind the last is dropped, as Kafka does."""
-    ends: list[int] = []
-    position = 0
-    rows = scan_messages(records, records, 0, len(records), True)
-    if rows:
-        ends = [row[0] + row[1] for row in rows]
-        position = ends[-1]
-        size_max = max(row[1] for row in rows)
-        if size_max > rules.max_message_bytes:
-            raise _too_large(size_max, rules)
-    while len(records) - position >= _HEAD_BYTES:
-        # The scan stops at what is torn, damaged or of another format.
-        _, size = read_overhead(records, position)
-        if size < OLD_BYTES_MIN:
-            raise _corrupt(f"a message cannot have {size} bytes")
-        magic = records[position + MAGIC_POSITION]
-        if magic > MAGIC_V2:
-            raise _corrupt(f"message format {magic} is unknown")
-        if size > len(records) - position:
-            break
+def _rest(records: memoryview, position: int, rules: ProduceRules) -> int:
+    """The size of the batch where old messages stop, 0 if a fragment is all: that is dropped, as
+    Kafka does. Raises if it is neither."""
+    if len(records) - position < _HEAD_BYTES:
+        return 0
+    _, size = read_overhead(records, position)
+    if size < OLD_BYTES_MIN:
+        raise _corrupt(f"a message cannot have {size} bytes")
+    magic = records[position + MAGIC_POSITION]
+    if magic > MAGIC_V2:
+        raise _corrupt(f"message format {magic} is unknown")
+    if size > len(records) - position:
+        return 0
+    if magic != MAGIC_V2:
         if size > rules.max_message_bytes:
             raise _too_large(size, rules)
-        if magic != MAGIC_V2:
-            raise _corrupt("a message does not have its checksum")
-        if rows:
-            raise _invalid("all messages of a partition must have one format")
-        ends.append(position + size)
-        position += size
-    return ends
+        raise _corrupt("a message does not have its checksum")
+    behind = records[position + size :]
+    if len(behind) >= _HEAD_BYTES and read_overhead(behind)[1] <= len(behind):
+        raise _invalid("there must be exactly one record batch per partition")
+    return size
 
 
 def _opened(message: memoryview, codec: int, rules: ProduceRules) -> memoryview:
@@ -117,13 +108,6 @@ def _opened(message: memoryview, codec: int, rules: ProduceRules) -> memoryview:
         corrupt = refusal.error == Error.CORRUPT_MESSAGE
         error = Error.INVALID_RECORD if corrupt else refusal.error
         raise RecordsRefused(error, refusal.message) from None
-
-
-def _check_offset(offset: int, messages: memoryview) -> None:
-    """A compressed message has the offset of the last within, or 0: some clients did not care."""
-    rows = scan_messages(messages, messages, 0, len(messages), False)
-    if rows and offset < rows[-1][2]:
-        raise _invalid(f"a compressed message of offset {offset} holds one of {rows[-1][2]}")
 
 
 def _as_batch(
@@ -144,7 +128,8 @@ def _as_batch(
         raise _invalid(text)
     if not count:
         raise _invalid("a compressed message holds no others")
-    if magic == 1 and rules.log_append_time and _is_stamped(messages):
+    attributes = survey_messages(messages, messages, 0, len(messages), False)[3]
+    if magic == 1 and rules.log_append_time and attributes & LOG_APPEND_TIME_FLAG:
         raise RecordsRefused(
             Error.INVALID_TIMESTAMP, "a producer may not mark its timestamps as log append time"
         )
@@ -157,11 +142,6 @@ def _as_batch(
     if len(produced.records) > rules.max_message_bytes:
         raise _too_large(len(produced.records), rules)
     return produced
-
-
-def _is_stamped(messages: memoryview) -> bool:
-    rows = scan_messages(messages, messages, 0, len(messages), False)
-    return any(row[7] & LOG_APPEND_TIME_FLAG for row in rows)
 
 
 def _invalid(reason: str) -> RecordsRefused:

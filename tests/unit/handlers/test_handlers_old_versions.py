@@ -153,6 +153,23 @@ def test_markers_are_passed_over_and_the_consumer_waits_behind_them(tmp_path: Pa
     play(scenario, tmp_path)
 
 
+def test_much_is_written_anew_in_a_thread_and_keeps_to_the_limits(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        await node.create_topic("t")
+        for _ in range(20):
+            append(node, batch(*[b"x" * 500] * 20))
+        answers = [
+            only_row(await node.park(request(0, max_bytes=max_bytes), 3))
+            for max_bytes in (100_000, 150_000, 1 << 20)
+        ]
+        sizes = [len(bytes(row.records or b"")) for row in answers]  # type: ignore[arg-type]
+        assert sizes[0] <= 100_000 < sizes[2]
+        assert sizes[1] <= 150_000
+        assert [record.offset for record in found(answers[2])] == list(range(400))
+
+    play(scenario, tmp_path)
+
+
 def test_a_batch_of_zstd_is_refused_where_it_comes_first(tmp_path: Path) -> None:
     zstd = encode_batch([Record(0, 1_000_000, None, b"v")], codec=Codec.ZSTD)
 

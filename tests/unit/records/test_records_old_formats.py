@@ -247,14 +247,16 @@ def test_no_bytes_do_harm_and_both_kernels_agree_on_them(data: st.DataObject) ->
     answers = []
     for kernel in KERNELS:
         out = bytearray()
-        run = (magic, chance.random() < 0.5 if kernel is PLAIN else answers[0][3], 5, -1)
+        run = (magic, chance.random() < 0.5 if kernel is PLAIN else answers[0][0], 5, -1)
         end = len(content)
         answers.append(
             (
-                kernel.scan_messages(content, content, 0, end, True),
-                kernel.find_message(content, 0, end, 7),
-                kernel.upgrade_messages(content, content, 0, end, out, run),
                 run[1],
+                kernel.scan_messages(content, content, 0, end, True),
+                kernel.survey_messages(content, content, 0, end, True),
+                kernel.find_message(content, 0, end, 7),
+                kernel.holds_old(content, 0, end),
+                kernel.upgrade_messages(content, content, 0, end, out, run),
                 bytes(out),
                 kernel.run_end(content, 0, end),
             )

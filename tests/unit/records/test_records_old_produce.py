@@ -134,3 +134,6 @@ def test_batches_may_come_in_old_requests_one_at_a_time() -> None:
     assert len(stored(batch)) == 1
     assert refusal(batch + batch) == Error.INVALID_RECORD
     assert refusal(plain(SOME, 1) + batch) == Error.INVALID_RECORD
+    assert refusal(batch + plain(SOME, 1)) == Error.INVALID_RECORD
+    assert refusal(batch * 20_000) == Error.INVALID_RECORD
+    assert len(stored(batch + batch[:30])) == 1
