@@ -24,9 +24,15 @@ from moldau.storage.faults import CorruptFile, StorageFault
 from moldau.storage.files import EPOCHS_FILE, SNAPSHOT_SUFFIX
 from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE, LogDirectory
 from moldau.storage.scrub_producers import base_offsets
-from moldau.storage.scrub_repair import CannotRepair, begin_mending, in_groups, plan_repair
+from moldau.storage.scrub_repair import (
+    CannotRepair,
+    EpochsAreWrong,
+    begin_mending,
+    in_groups,
+    plan_repair,
+)
 from moldau.storage.scrub_swap import rewrite_epochs, rewrite_snapshot, swap_mended_offline
-from moldau.storage.scrubbing import ClosedSegment, Damage
+from moldau.storage.scrubbing import ClosedSegment, Damage, scrub_partition
 from moldau.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.schema import Message
@@ -89,6 +95,28 @@ async def _repair_all(
 
 
 async def _repair(
+    partition: TopicPartition,
+    directory: str,
+    damages: Sequence[Damage],
+    log_directory: LogDirectory,
+    others: _Others,
+) -> Outcome:
+    try:
+        return await _repair_files(partition, directory, damages, log_directory, others)
+    except EpochsAreWrong:
+        # Where batch and epoch file disagree only another replica can tell which is right.
+        rewrite_epochs(directory)
+    rest = [
+        damage
+        for scrubbed in scrub_partition(
+            partition, directory, with_last=True, has_read=lambda count: None
+        )
+        for damage in scrubbed.damages
+    ]
+    return await _repair_files(partition, directory, rest, log_directory, others)
+
+
+async def _repair_files(
     partition: TopicPartition,
     directory: str,
     damages: Sequence[Damage],

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from moldau.model.errors import Error
 from moldau.model.names import BrokerId, Millis, TopicPartition
 from moldau.net.peers import PeerCalls, PeerUnreachable
-from moldau.storage.scrub_repair import CannotRepair, Mending, OffsetRange
+from moldau.storage.scrub_repair import CannotRepair, EpochsAreWrong, Mending, OffsetRange
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 FETCH_VERSION = 12
@@ -61,6 +61,8 @@ async def mend(
         try:
             await _carry_out(place, mendings, source, peers, in_thread)
             return Mended(source, mendings)
+        except EpochsAreWrong:
+            raise
         except CannotRepair as reason:
             reasons.append(f"broker {source}: {reason}")
             mendings = await in_thread(begin)

@@ -26,6 +26,7 @@ from moldau.storage import admission
 from moldau.storage.compaction_files import CleanedSegment, DamagedSegment, read_batches
 from moldau.storage.epoch_history import UNDEFINED_EPOCH, EpochHistory
 from moldau.storage.files import (
+    EPOCHS_FILE,
     LOG_SUFFIX,
     TEMPORARY_SUFFIX,
     offset_file_name,
@@ -41,6 +42,10 @@ BUFFER_BYTES = 1 << 20
 
 class CannotRepair(Exception):
     """In one sentence: why not, and so the damage stays."""
+
+
+class EpochsAreWrong(CannotRepair):
+    """Another replica has the same batch with the same leader epoch: the epoch file is damaged."""
 
 
 class OffsetRange(NamedTuple):
@@ -148,10 +153,21 @@ class Mending:
             raise CannotRepair(f"it has no offset {expected}")
         epoch = self._known.epochs.epoch_at(base)
         if epoch not in (header.leader_epoch, UNDEFINED_EPOCH):
+            if batch == self._own(len(batch)):
+                raise EpochsAreWrong(
+                    f"its batch for offset {base} is the one that is here, so it is the file "
+                    f"{EPOCHS_FILE} that is wrong; stop the broker, then use log-scrub --repair"
+                )
             raise CannotRepair(
                 f"its batch for offset {base} is of leader epoch {header.leader_epoch}, the one "
                 f"that was here of {epoch}"
             )
+
+    def _own(self, size: int) -> bytes:
+        """What is at the place of the batches that are left out."""
+        with open(self._path, "rb", buffering=0) as file:
+            file.seek(self._cuts[0].position)
+            return file.read(size)
 
     def _copy_own(self) -> None:
         """Up to the next cut; after the last one the new files are made complete."""

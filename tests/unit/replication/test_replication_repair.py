@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from moldau.records.batch import whole_headers
-from moldau.storage.scrub_repair import CannotRepair
-from moldau.storage.scrub_swap import swap_mended, swap_mended_offline
+from moldau.storage.scrub_repair import CannotRepair, EpochsAreWrong
+from moldau.storage.scrub_swap import rewrite_epochs, swap_mended, swap_mended_offline
 from tests.support.logs import LogBench, SmallSettings, batch, read_all
 from tests.support.mending import (
     Replicas,
@@ -127,6 +127,24 @@ def test_a_batch_of_another_leader_epoch_is_not_taken(bench: LogBench, tmp_path:
     assert refusal(bench, other) == (
         "broker 2: its batch for offset 0 is of leader epoch 5, the one that was here of 0"
     )
+
+
+def test_where_batch_and_epoch_file_disagree_another_replica_tells_which_is_wrong(
+    bench: LogBench, other: LogBench
+) -> None:
+    whole = contents(bench)
+    path = bench.directory / "leader-epoch-checkpoint"
+    headers = read_all(other.log)
+    first = next(index for index, header in enumerate(headers) if header.leader_epoch == 1)
+    assert f"\n1 {headers[first].base_offset}\n" in path.read_text()
+    moved = f"\n1 {headers[first + 1].base_offset}\n"
+    path.write_text(path.read_text().replace(f"\n1 {headers[first].base_offset}\n", moved))
+    (damage,) = damages(bench)
+    assert damage.offset == headers[first].base_offset
+    with pytest.raises(EpochsAreWrong, match="leader-epoch-checkpoint that is wrong"):
+        repaired(bench, Replicas(broker_2=other.log))
+    rewrite_epochs(str(bench.directory))
+    assert contents(bench) == whole
 
 
 def test_what_the_other_replica_has_deleted_cannot_be_repaired(
