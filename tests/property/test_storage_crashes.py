@@ -279,6 +279,11 @@ class Life:
         for _ in range(self.chance.choice([1, 1, 2, 3])):
             self.store.close({PARTITION: self.log.offset_end})
             self.open()
+        self.use()
+
+    def use(self) -> None:
+        """A log at rest reads its files now, and repairs them if need be."""
+        assert self.log.segments is not None
 
     # What a crash leaves
 
@@ -296,6 +301,7 @@ class Life:
             power_cut = self.power_cut
             try:
                 self.open()
+                self.use()
             except (Crash, StorageFault):
                 continue
             break
@@ -321,7 +327,9 @@ class Life:
         assert log.offset_end >= floor, f"acknowledged batches up to {floor} are lost"
         assert log.log_start_offset <= self.start_offset_next or self.truncating == 0
         # Where whole segments went the directory says so, which a power cut may undo.
-        assert lost_power or log.log_start_offset >= self.log_start_checkpointed
+        # A log that is to start over far ahead may be found empty, and starts over where it is.
+        is_kept = log.log_start_offset >= self.log_start_checkpointed
+        assert lost_power or is_kept or self.truncating == 0
         self.log_start_checkpointed = min(self.log_start_checkpointed, log.log_start_offset)
         self.batches = [each for each in written if each.offset_end <= log.offset_end]
         if self.truncating == 0 and not read_all(log):

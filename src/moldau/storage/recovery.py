@@ -25,7 +25,7 @@ from moldau.storage.batch_walk import walk_headers
 from moldau.storage.epoch_file import EpochFile
 from moldau.storage.epoch_history import UNDEFINED_EPOCH, EpochStart
 from moldau.storage.faults import CorruptFile, StorageFault
-from moldau.storage.files import LOG_SUFFIX, SNAPSHOT_SUFFIX, sync_directory, sync_file
+from moldau.storage.files import LOG_SUFFIX, sync_directory, sync_file
 from moldau.storage.index_check import check_indexes, rebuild_indexes, rebuild_txn_index
 from moldau.storage.leftovers import remove_stray_snapshots, tidy
 from moldau.storage.loaded_log import LoadedLog
@@ -63,7 +63,6 @@ class Recovery(NamedTuple):
 
 def load_log(known: Recovery) -> LoadedLog:
     directory, settings, now_ms = known.directory, known.settings, known.clock.wall_ms()
-    names_found = set() if known.clean else _segment_names(directory)
     segments = [Segment(directory, base, settings, now_ms) for base in tidy(directory)]
     for segment, following in pairwise(segments):
         segment.close_at(following.base_offset)
@@ -105,15 +104,11 @@ def load_log(known: Recovery) -> LoadedLog:
     if not known.clean:
         # What was rebuilt is not yet on disk: should the power fail, it must be rebuilt again.
         recovery_point = min(known.recovery_point, offset_end, unflushed_base)
-        # What a truncation cut off just before the crash must not come back under new batches.
+        # What was cut off just before the crash, or by a start that was killed in turn, must not
+        # come back under new batches.
         sync_file(segments[-1].path(LOG_SUFFIX))
-        if _segment_names(directory) != names_found:
-            sync_directory(directory)
+        sync_directory(directory)
     return LoadedLog(segments, log_start_offset, recovery_point, producers, epochs, snapshot_offset)
-
-
-def _segment_names(directory: str) -> set[str]:
-    return {name for name in os.listdir(directory) if not name.endswith(SNAPSHOT_SUFFIX)}
 
 
 def _remove_all(known: Recovery, segments: list[Segment]) -> None:

@@ -7,6 +7,7 @@ never meet again what was cut off, even after a power cut.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -30,6 +31,9 @@ def cut_after(segments: Segments, directory: str, offset: int, delete: Delete) -
     active = segments.active
     offset_end = active.truncate(offset)
     _force(sync_file, active.path(LOG_SUFFIX))
+    if os.path.exists(active.txn_index.path):
+        # An aborted transaction that never was would hide records from readers.
+        _force(sync_file, active.txn_index.path)
     return offset_end
 
 
