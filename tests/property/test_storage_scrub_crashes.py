@@ -3,6 +3,8 @@ was before or as it should be, and no file too many."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import random
 import shutil
 from collections.abc import Callable
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.storage.faults import StorageFault
 from moldau.storage.scrub_swap import swap_mended, swap_mended_offline
 from tests.support.faulty_disk import Crash, DirectoryNode, FaultyDisk, FileNode, storage_on
 from tests.support.logs import LogBench
@@ -42,8 +45,40 @@ def repair_open_log(bench: LogBench, others: Replicas) -> None:
     mended(bench, others, [2], lambda bases: swap_mended(bench.log, segments[bases[0]]))
 
 
+REPAIRS = [repair_offline, repair_whole_range, repair_open_log]
+
+
+@pytest.mark.parametrize("repair", REPAIRS)
+def test_a_disk_that_fails_during_a_repair_leaves_the_old_segment_or_the_new_one(
+    tmp_path: Path, repair: Callable[[LogBench, Replicas], None]
+) -> None:
+    whole = filled(tmp_path / "whole")
+    others = Replicas(broker_2=whole.log)
+    damaged = twin(whole, tmp_path / "damaged")
+    flip(damaged.file(list(damaged.log.segments)[1].base_offset, ".log"), 300)
+    wanted = [contents(each) for each in (whole, damaged)]
+    outcomes = set()
+    for change in range(1, CHANGES_MAX):
+        root = tmp_path / f"run-{change}"
+        bench = twin(damaged, root)
+        disk = disk_with(bench, random.Random(change))
+        disk.fail_at = {change: errno.EIO}
+        with storage_on(disk), contextlib.suppress(StorageFault, OSError):
+            repair(bench, others)
+        for path in bench.discarded:
+            Path(path).unlink()
+        bench.log.cool()
+        bench.open(clean=True)
+        outcomes.add(wanted.index(contents(bench)))
+        shutil.rmtree(root)
+        if not disk.failures:
+            break
+    assert not disk.failures
+    assert outcomes == {0, 1}
+
+
 @pytest.mark.parametrize("power_cut", [False, True])
-@pytest.mark.parametrize("repair", [repair_offline, repair_whole_range, repair_open_log])
+@pytest.mark.parametrize("repair", REPAIRS)
 def test_a_repair_that_is_cut_short_anywhere_loses_nothing(
     tmp_path: Path, repair: Callable[[LogBench, Replicas], None], power_cut: bool
 ) -> None:

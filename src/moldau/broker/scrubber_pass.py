@@ -31,7 +31,7 @@ from moldau.storage.scrub_repair import (
     in_groups,
     plan_repair,
 )
-from moldau.storage.scrub_swap import rewrite_snapshot, swap_mended
+from moldau.storage.scrub_swap import rewrite_snapshot, swap_mended, to_compact_again
 from moldau.storage.scrubbing import (
     ClosedSegment,
     Damage,
@@ -227,7 +227,10 @@ class ScrubberPass:
             ):
                 raise Changed
             self._put_in_place(partition_log, old, damages)
-        except (Changed, CannotRepair, Stopped):
+            if group[0].is_whole:
+                cleaned_end = partition_log.cleaned_end
+                partition_log.cleaned_end = to_compact_again(old[0].base_offset, cleaned_end)
+        except (Changed, CannotRepair, Stopped, StorageFault):
             for mending in mendings:
                 mending.abandon()
             raise

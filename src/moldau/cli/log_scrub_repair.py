@@ -19,9 +19,10 @@ from moldau.model.errors import Error
 from moldau.model.names import BrokerId, TopicPartition
 from moldau.net.peers import Peers, PeerUnreachable
 from moldau.replication.repair import mend
-from moldau.storage.checkpoints import CLEANER_FILE, read_offsets
+from moldau.storage.checkpoints import CLEANER_FILE, read_offsets, write_offsets
 from moldau.storage.faults import CorruptFile, StorageFault
 from moldau.storage.files import EPOCHS_FILE, SNAPSHOT_SUFFIX
+from moldau.storage.leftovers import tidy
 from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE, LogDirectory
 from moldau.storage.scrub_producers import base_offsets
 from moldau.storage.scrub_repair import (
@@ -31,8 +32,13 @@ from moldau.storage.scrub_repair import (
     in_groups,
     plan_repair,
 )
-from moldau.storage.scrub_swap import rewrite_epochs, rewrite_snapshot, swap_mended_offline
-from moldau.storage.scrubbing import ClosedSegment, Damage, scrub_partition
+from moldau.storage.scrub_swap import (
+    rewrite_epochs,
+    rewrite_snapshot,
+    swap_mended_offline,
+    to_compact_again,
+)
+from moldau.storage.scrubbing import ClosedSegment, Damage, partitions_in, scrub_partition
 from moldau.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.schema import Message
@@ -56,6 +62,9 @@ def lock_stopped(path: str) -> LogDirectory:
         directory.unlock()
         reason = "its broker did not stop in order; start it, stop it, and try again"
         raise StorageFault("cannot repair", path, reason=reason)
+    for _, partition_directory in partitions_in(directory.path):
+        # What an earlier repair may have left half done is finished or undone.
+        tidy(partition_directory)
     return directory
 
 
@@ -146,6 +155,10 @@ async def _repair_files(
         swap_mended_offline(directory, [mending.segment.base_offset for mending in mendings])
         if source is not None:
             asked.add(source)
+        if group[0].is_whole:
+            ends = _cleaned_ends(log_directory)
+            ends[partition] = to_compact_again(group[0].segment.base_offset, cleaned_end)
+            write_offsets(log_directory.file(CLEANER_FILE), ends)
     for damage in damages:
         if damage.path.endswith(SNAPSHOT_SUFFIX):
             rewrite_snapshot(str(partition), directory, damage.offset)

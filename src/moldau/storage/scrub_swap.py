@@ -9,7 +9,7 @@ import os
 
 from moldau.storage.batch_walk import walk_headers
 from moldau.storage.checkpoints import encode_epochs
-from moldau.storage.cleaner_swap import swap_in
+from moldau.storage.cleaner_swap import discard_cleaned, swap_in
 from moldau.storage.epoch_history import UNDEFINED_EPOCH, EpochStart
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import (
@@ -32,8 +32,19 @@ from moldau.storage.snapshots import write_snapshot
 
 def swap_mended(partition_log: PartitionLog, old: Segment) -> Segment:
     """On the loop, while the cleaner is not at this log."""
-    _rename_all(partition_log.directory, old.base_offset, TEMPORARY_SUFFIX, CLEANED_SUFFIX)
+    directory, base_offset = partition_log.directory, old.base_offset
+    try:
+        _rename_all(directory, base_offset, TEMPORARY_SUFFIX, CLEANED_SUFFIX)
+    except StorageFault:
+        discard_cleaned(directory, base_offset)
+        raise
     return swap_in(partition_log, [old])
+
+
+def to_compact_again(base_offset: int, cleaned_end: int) -> int:
+    """How far a log counts as compacted once what begins at `base_offset` came from elsewhere: the
+    other replica may have compacted less of it. Not 0, which would say that it never was."""
+    return min(cleaned_end or 1, max(1, base_offset))
 
 
 def swap_mended_offline(directory: str, bases: list[int]) -> None:
