@@ -166,7 +166,7 @@ class Host:
         self._buried.append((loop, broker))
         if broker._logs is not None:
             for log in broker._logs.logs.values():
-                log.segments.cool()
+                log.cool()
             for directory in broker._logs.directories:
                 directory.unlock()
 

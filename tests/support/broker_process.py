@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -52,8 +52,11 @@ class BrokerProcess:
         overrides: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
         main: str = "moldau.main",
+        prefix: Sequence[str] = (),
     ) -> None:
-        """`main` is the module to run, for a broker that a test has tampered with."""
+        """`main` is the module to run, for a broker that a test has tampered with; `prefix` a
+        command that runs it."""
+        self.prefix = prefix
         self.directory = directory
         self.main = main
         self.port = port or free_port()
@@ -85,7 +88,7 @@ class BrokerProcess:
         """Start the process without waiting for it to answer."""
         assert self.process is None, "the broker runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", self.main, "server-start"]
+        command = [*self.prefix, sys.executable, "-m", self.main, "server-start"]
         for key, value in self.settings.items():
             command += ["--override", f"{key}={value}"]
         with self.log_path.open("ab") as log:

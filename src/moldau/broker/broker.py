@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
@@ -20,7 +21,7 @@ from moldau.broker.addresses import advertised_by, listeners_of, socket_settings
 from moldau.broker.background import Background
 from moldau.broker.coordinators import Coordinators
 from moldau.broker.dispatch import Dispatch
-from moldau.broker.log_jobs import plan_cleaner, plan_log_jobs
+from moldau.broker.log_jobs import follow_failures, plan_cleaner, plan_log_jobs
 from moldau.broker.log_setup import BrokerLoggers
 from moldau.broker.scrubber import Scrubber, ScrubberParts, plan_scrubber
 from moldau.broker.surroundings import Surroundings
@@ -38,7 +39,6 @@ from moldau.handlers.transactional_writes import TransactionalWrites
 from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
 from moldau.metadata.store import StoreError
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
-from moldau.model.names import TopicPartition
 from moldau.net.acceptor import BindFault, Listener
 from moldau.net.server import Server
 from moldau.replication.fetch_sessions import FetchSessions
@@ -46,7 +46,7 @@ from moldau.replication.replicas import Replicas
 from moldau.replication.waiting import Waiting
 from moldau.storage.cleaner import Cleaner
 from moldau.storage.faults import StorageFault
-from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE, LogDirectory
+from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from moldau.storage.log_store import LogStore
 from moldau.storage.meta_properties import FILE_NAME as META_FILE
 from moldau.storage.meta_properties import join_zookeeper
@@ -268,26 +268,11 @@ class Broker:
         self.state = state
         log.info("[KafkaServer id=%d] state=%s", self.config.node_id, state.value)
 
-    def _directory_failed(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
-        """Called when the replicas there have gone offline."""
-        assert self._logs is not None
-        assert self._services is not None
-        assert self._coordinators is not None
-        image = self._services.image()
-        self._coordinators.follow(image, image)
-        if self._cluster is not None:
-            self._cluster.tell_of_failed_directory()
-        if not self._logs.online:
-            paths = ", ".join(each.path for each in self._logs.directories)
-            log.critical("Shutdown broker because all log dirs in %s have failed", paths)
-            self.has_failed.set()
-
     def _plan_jobs(self) -> None:
         assert self._logs is not None
         assert self._replicas is not None
         logs, replicas, config = self._logs, self._replicas, self.config
         plan_log_jobs(self._background, logs, replicas, config)
-        logs.on_failure.append(self._directory_failed)
         self._cleaner = plan_cleaner(
             self._background, logs, replicas, lambda: self.config, self._loop, self._clock
         )
@@ -298,6 +283,8 @@ class Broker:
         self._scrubber = plan_scrubber(self._background, parts)
         assert self._coordinators is not None
         self._coordinators.plan_jobs(self._background)
+        told = [] if self._cluster is None else [self._cluster.tell_of_failed_directory]
+        follow_failures(logs, [self._follow_roles, *told], self.has_failed)
 
     # Changes while running
 
@@ -309,6 +296,13 @@ class Broker:
             self._reconfigure(new)
         self._replicas.apply(old, new)
         self._coordinators.follow(old, new)
+
+    def _follow_roles(self) -> None:
+        """Called when partitions are not led here any more, though the image is the same."""
+        assert self._services is not None
+        assert self._coordinators is not None
+        image = self._services.image()
+        self._coordinators.follow(image, image)
 
     def _follow_cluster(self, old: ClusterImage, new: ClusterImage) -> None:
         """Called after everything that the controller of a cluster has told this broker; roles
@@ -393,8 +387,9 @@ class Broker:
 
 def was_left_uncleanly(directory: str) -> bool:
     """Whether a broker used the log directory and did not get to stop in order."""
-    folder = Path(directory)
-    return (folder / META_FILE).exists() and not (folder / CLEAN_SHUTDOWN_FILE).exists()
+    # Not by Path.exists, which raises where the directory may not be looked into.
+    used = os.path.exists(os.path.join(directory, META_FILE))
+    return used and not os.path.exists(os.path.join(directory, CLEAN_SHUTDOWN_FILE))
 
 
 def new_session_id(random_bytes: Callable[[int], bytes]) -> int:

@@ -92,9 +92,7 @@ class ClusterParts:
 
         def broken(replica: Replica, fault: StorageFault) -> None:
             replicas.put_offline(replica, fault)
-            telling = asyncio.get_running_loop().create_task(member.log_dir_failed())
-            self._telling.add(telling)
-            telling.add_done_callback(self._telling.discard)
+            self.tell_of_failed_directory()
 
         self.fetchers = ReplicaFetchers(
             node_id,
@@ -117,6 +115,12 @@ class ClusterParts:
             lost=broken,
         )
         replicas.join_cluster(self.fetchers, self.isr_sender)
+
+    def tell_of_failed_directory(self) -> None:
+        """The controller, which asks in return which replicas are still served."""
+        telling = asyncio.get_running_loop().create_task(self.member.log_dir_failed())
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
 
     def plan_jobs(self, background: Background, replicas: Replicas, config: BrokerConfig) -> None:
         assert self.isr_sender is not None

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 
 from moldau.broker.background import Background
 from moldau.config.broker import BrokerConfig
 from moldau.model.clock import Clock
+from moldau.model.names import TopicPartition
 from moldau.replication.replicas import Replicas
 from moldau.storage.cleaner import Cleaner
 from moldau.storage.cleaner_job import CleanerSettings
 from moldau.storage.cleaner_process import InProcess
+from moldau.storage.log_directory import LogDirectory
 from moldau.storage.log_store import LogStore
 from moldau.storage.threads import OneThread
 
+log = logging.getLogger("kafka.log.LogManager")
+
 DELETED_FILES_INTERVAL_MS = 1_000
+DIRECTORIES_INTERVAL_MS = 1_000
 FUTURE_LOGS_INTERVAL_MS = 5_000
 CLEANER_INTERVAL_MS_MIN = 10
 NEVER_MS = 365 * 86_400_000
@@ -48,6 +54,24 @@ def plan_log_jobs(
     )
     background.every("kafka-future-logs", FUTURE_LOGS_INTERVAL_MS, replicas.moves.look)
     background.every("kafka-delete-logs", DELETED_FILES_INTERVAL_MS, logs.remove_deleted_files)
+    background.every("kafka-log-dirs", DIRECTORIES_INTERVAL_MS, logs.look_at_directories)
+
+
+def follow_failures(
+    logs: LogStore, listeners: Sequence[Callable[[], None]], has_failed: asyncio.Event
+) -> None:
+    """Tell `listeners` when a log directory has failed and its replicas are offline; set
+    `has_failed` when none is left."""
+
+    def failed(_directory: LogDirectory, _lost: list[TopicPartition]) -> None:
+        for listener in listeners:
+            listener()
+        if not logs.online:
+            paths = ", ".join(each.path for each in logs.directories)
+            log.critical("Shutdown broker because all log dirs in %s have failed", paths)
+            has_failed.set()
+
+    logs.on_failure.append(failed)
 
 
 def plan_cleaner(

@@ -87,7 +87,10 @@ class _Process:
                 self._settle(loop)
                 if self._on_started is not None:
                     self._on_started(broker)
-                await telling
+                failing = loop.create_task(broker.has_failed.wait())
+                await asyncio.wait((telling, failing), return_when=asyncio.FIRST_COMPLETED)
+                for task in (telling, failing):
+                    task.cancel()
             else:
                 starting.cancel()
                 await asyncio.wait((starting,))
@@ -101,7 +104,7 @@ class _Process:
             await broker.stop()
             return 1
         await broker.stop()
-        return 0
+        return 1 if broker.has_failed.is_set() else 0
 
     def _signalled(self, number: signal.Signals) -> None:
         if self._told_to_stop.is_set() and number == signal.SIGINT:

@@ -10,18 +10,15 @@ from moldau.handlers.services import Services
 from moldau.model.cluster import INTERNAL_TOPICS
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Offset
-from moldau.replication.replica import (
+from moldau.replication.offset_lookup import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
-    READ_COMMITTED,
-    READ_TO_END,
-    READ_UNCOMMITTED,
-    Replica,
 )
+from moldau.replication.replica import READ_COMMITTED, READ_TO_END, READ_UNCOMMITTED, Replica
 from moldau.replication.waiting import Watched
 from moldau.storage.faults import StorageFault
 from moldau.wire.messages.offsets import (

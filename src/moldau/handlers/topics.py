@@ -52,6 +52,7 @@ async def create_topics(
     rows = await _rows_of(
         on.controller.create_topics(topics, validate_only=request.validate_only), len(topics)
     )
+    await on.replicas.pending.settled()
     # Worked out once: a request may create a thousand topics.
     defaults = _topic_defaults(on)
     results = {
@@ -86,6 +87,7 @@ async def create_partitions(
     rows = await _rows_of(
         on.controller.create_partitions(topics, validate_only=request.validate_only), len(topics)
     )
+    await on.replicas.pending.settled()
     results = {
         topic.topic: CreatePartitionsTopicResult(
             name=topic.topic, error_code=_code(row), error_message=_message(row)

@@ -28,7 +28,8 @@ from moldau.replication.following import (
     out_of_range,
     truncation_point,
 )
-from moldau.replication.replica import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Replica
+from moldau.replication.offset_lookup import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from moldau.replication.replica import Replica
 from moldau.replication.throttle import Throttle, names
 from moldau.storage.faults import StorageFault
 from moldau.wire.messages.fetch import FetchablePartitionResponse, FetchRequest, FetchResponse

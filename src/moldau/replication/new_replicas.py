@@ -6,12 +6,13 @@ One request's after another's: two of them may ask for the same partition, and o
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Sequence
 
-from moldau.model.names import BrokerId
+from moldau.model.names import BrokerId, TopicPartition
 from moldau.replication.roles import Role
 from moldau.storage.log_store import LogStore
-from moldau.storage.new_logs import NewLog
+from moldau.storage.new_logs import LOGS_PER_WORK, NewLog
 from moldau.storage.settings import LogSettings
 
 
@@ -57,3 +58,49 @@ class NewReplicas:
             return False
         # With a directory out of service, a log that is not new may lie there.
         return role.is_new or len(self._store.online) == len(self._store.directories)
+
+
+class PendingLogs:
+    """Logs of new topics on a broker that stands alone: made some at a time in the thread, and
+    placed some at a time on the loop."""
+
+    def __init__(self, store: LogStore, place: Callable[[TopicPartition], None]) -> None:
+        """`place(partition)` is called for each whose log was made."""
+        self._store = store
+        self._place = place
+        self._waiting: dict[TopicPartition, NewLog] = {}
+        self._is_making = False
+        self._settled: list[asyncio.Future[None]] = []
+
+    def __contains__(self, place: TopicPartition) -> bool:
+        return place in self._waiting
+
+    def make(self, wanted: Sequence[NewLog]) -> None:
+        self._waiting.update((each.topic_partition, each) for each in wanted)
+        if not self._is_making:
+            self._make_some()
+
+    def _make_some(self) -> None:
+        some = list(itertools.islice(self._waiting.values(), LOGS_PER_WORK))
+        self._is_making = bool(some)
+        if not some:
+            for future in self._settled:
+                if not future.done():
+                    future.set_result(None)
+            self._settled.clear()
+            return
+
+        def made() -> None:
+            for each in some:
+                del self._waiting[each.topic_partition]
+                self._place(each.topic_partition)
+            self._make_some()
+
+        self._store.prepare(some, made)
+
+    async def settled(self) -> None:
+        """Returns when everything that was asked for so far is placed."""
+        if self._waiting:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._settled.append(future)
+            await future

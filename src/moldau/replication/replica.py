@@ -7,16 +7,18 @@ answer carries; a fault of the disk becomes KAFKA_STORAGE_ERROR.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from moldau.config.topic import TopicConfig
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis, Offset
 from moldau.net.log_limit import LogLimit
-from moldau.records.batch import HEADER_BYTES, NO_TIMESTAMP, Buffer, read_header
+from moldau.records.batch import HEADER_BYTES, Buffer, read_header
 from moldau.records.old_formats_reading import is_old
 from moldau.records.validation import validate_produce
 from moldau.replication.fetch_sessions import FetchedPartition, PartitionRead
+from moldau.replication.offset_lookup import look_up
 from moldau.replication.partition import Partition
 from moldau.replication.produce_rules import ZSTD_SINCE, produce_rules, validate_early
 from moldau.replication.waiting import Waiting, Watched
@@ -35,16 +37,8 @@ READ_COMMITTED: Final = 1
 READ_TO_END: Final = 2
 """What replicas read, and a consumer that debugs one: the whole log, committed or not."""
 
-LATEST_TIMESTAMP: Final = -1
-EARLIEST_TIMESTAMP: Final = -2
-MAX_TIMESTAMP: Final = -3
-EARLIEST_LOCAL_TIMESTAMP: Final = -4
-LATEST_TIERED_TIMESTAMP: Final = -5
-EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
-
 TO_HIGH_WATERMARK: Final = -1
 """The offset that asks DeleteRecords for everything that is committed."""
-NOWHERE = TimedOffset(NO_TIMESTAMP, -1, -1)
 
 
 class IsrChanges(Protocol):
@@ -59,6 +53,7 @@ class IsrChanges(Protocol):
 
 class Replica(Watched):
     __slots__ = (
+        "_broken",
         "_fault",
         "_rules",
         "_waiting",
@@ -76,13 +71,16 @@ class Replica(Watched):
         settings: TopicConfig,
         waiting: Waiting,
         isr_changes: IsrChanges | None = None,
+        broken: Callable[[Replica, StorageFault], None] = lambda replica, fault: None,
     ) -> None:
+        """`broken` hears of faults of the disk, once for each kind."""
         super().__init__()
         self.isr_changes = isr_changes
         self.partition = partition
         self.log = log
         self._waiting = waiting
         self._fault = ""
+        self._broken = broken
         self.bytes_appended = 0
         """Since the replica was opened: lets a parked fetch see how much has come without
         reading."""
@@ -273,7 +271,7 @@ class Replica(Watched):
 
     def _divergence(self, wanted: FetchedPartition) -> tuple[int, Offset] | None:
         """Where the reader's log parts from ours, if it does (KIP-595)."""
-        epoch, offset_end = self.log.epoch_end_offset(wanted.last_fetched_epoch)
+        epoch, offset_end = self._end_of(wanted.last_fetched_epoch)
         if epoch < 0 or offset_end < 0 or wanted.fetch_offset < self.log.log_start_offset:
             raise ApiError(
                 Error.OFFSET_OUT_OF_RANGE,
@@ -351,43 +349,22 @@ class Replica(Watched):
         self, timestamp: Millis, isolation: int, current_leader_epoch: int
     ) -> TimedOffset:
         """By time, or by one of the special negative timestamps."""
-        partition, log = self.partition, self.log
-        partition.check_leader(current_leader_epoch)
-        is_behind = isolation != READ_TO_END and partition.epoch_start > partition.high_watermark
-        if timestamp == LATEST_TIMESTAMP:
-            if is_behind:
-                raise self._not_available()
-            return TimedOffset(NO_TIMESTAMP, self.readable_end(isolation), partition.leader_epoch)
-        if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
-            start = log.log_start_offset
-            return TimedOffset(NO_TIMESTAMP, start, log.epoch_at(start))
-        if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-            return NOWHERE
+        self.partition.check_leader(current_leader_epoch)
         try:
-            found = (
-                log.offset_of_max_timestamp()
-                if timestamp == MAX_TIMESTAMP
-                else log.offset_for_timestamp(timestamp)
-            )
+            return look_up(self, timestamp, isolation, isolation == READ_TO_END)
         except StorageFault as fault:
             raise self._refuse(fault) from fault
-        if found is None or found.offset >= self.readable_end(isolation):
-            if is_behind:
-                raise self._not_available()
-            return NOWHERE
-        return found
-
-    def _not_available(self) -> ApiError:
-        """A new leader must not name an end that lies before one that readers have seen."""
-        return ApiError(
-            Error.OFFSET_NOT_AVAILABLE,
-            f"{self.partition.topic_partition} has a new leader; its high watermark is behind yet",
-        )
 
     def epoch_end_offset(self, epoch: int, current_leader_epoch: int) -> tuple[int, Offset]:
         """The largest epoch up to `epoch` and where it ends; (-1, -1) if there is none."""
         self.partition.check_leader(current_leader_epoch)
-        return self.log.epoch_end_offset(epoch)
+        return self._end_of(epoch)
+
+    def _end_of(self, epoch: int) -> tuple[int, Offset]:
+        try:
+            return self.log.epoch_end_offset(epoch)
+        except StorageFault as fault:
+            raise self._refuse(fault) from fault
 
     def _refuse(self, fault: StorageFault) -> ApiError:
         text = str(fault)
@@ -395,6 +372,5 @@ class Replica(Watched):
             # Once per kind of fault: clients retry, and every retry fails alike.
             self._fault = text
             log.error("storage fault partition=%s: %s", self.partition.topic_partition, text)
-            if self.isr_changes is not None:
-                self.isr_changes.lose(self, fault)
+            self._broken(self, fault)
         return ApiError(Error.KAFKA_STORAGE_ERROR, text)

@@ -12,22 +12,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
 from moldau.model.clock import Clock
-from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
+from moldau.model.cluster import INTERNAL_TOPICS, ClusterImage, PartitionImage, TopicImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, BrokerId, Offset, TopicId, TopicPartition
 from moldau.replication.fetch_sessions import FetchedPartition
 from moldau.replication.future_replicas import ALTER_RATE, FutureReplicas
-from moldau.replication.new_replicas import NewReplicas
+from moldau.replication.lost_replicas import LostReplicas, known_partition, warn_of_strays
+from moldau.replication.new_replicas import NewReplicas, PendingLogs
 from moldau.replication.partition import Partition
 from moldau.replication.replica import IsrChanges, Replica
-from moldau.replication.roles import EPOCH_OF_DELETION, NO_EPOCH, Followers, Role, Stop
-from moldau.replication.throttle import FOLLOWER_RATE, LEADER_RATE, Throttle, rate_of
+from moldau.replication.roles import Followers, Role, Stop, is_stale, role_refusal
+from moldau.replication.throttle import Throttles, rate_of
 from moldau.replication.waiting import Waiting
 from moldau.storage.faults import StorageFault
 from moldau.storage.log_directory import LogDirectory
 from moldau.storage.log_store import LogStore
+from moldau.storage.new_logs import NewLog
 
 log = logging.getLogger("kafka.server.ReplicaManager")
+
+PLACED_AT_ONCE_MAX = 20
+"""New partitions of one topic; the logs of more are made in a thread, since they would hold up the
+loop for too long."""
 
 
 class Replicas:
@@ -48,13 +54,15 @@ class Replicas:
         self._config = config
         self._image = image
         self._replicas: dict[tuple[str, int], Replica] = {}
-        self._offline: dict[tuple[str, int], str] = {}
-        """Replicas that should be here but whose log cannot be opened, and why."""
+        self._lost = LostReplicas()
         self._followers: Followers | None = None
         self._isr_changes: IsrChanges | None = None
-        self.leader_throttle = Throttle()
-        self._follower_throttle = Throttle()
+        window_ms = config.replication_quota_window_size_seconds * 1000
+        self._throttles = Throttles(config.replication_quota_window_num, window_ms)
+        self.leader_throttle = self._throttles.leader
         self._new_replicas = NewReplicas(node_id, store)
+        self.pending = PendingLogs(store, self._place_made)
+        store.on_failure.append(self._directory_failed)
         self.moves = FutureReplicas(
             store,
             current=lambda place: self._replicas.get(place),
@@ -64,12 +72,7 @@ class Replicas:
     def join_cluster(self, followers: Followers, isr_changes: IsrChanges) -> None:
         """From now on replicas may follow others. Called before the first role is taken."""
         self._followers, self._isr_changes = followers, isr_changes
-        config = self._config
-        samples = config.replication_quota_window_num
-        sample_ms = config.replication_quota_window_size_seconds * 1000
-        self.leader_throttle = Throttle(samples, sample_ms)
-        self._follower_throttle = Throttle(samples, sample_ms)
-        followers.slow_down(self._follower_throttle)
+        followers.slow_down(self._throttles.follower)
 
     def __len__(self) -> int:
         return len(self._replicas)
@@ -82,7 +85,7 @@ class Replicas:
     def find(self, topic: str, partition: int) -> Replica:
         replica = self._replicas.get((topic, partition))
         if replica is None:
-            raise self._absence(topic, partition)
+            raise self._lost.absence(topic, partition, self._image)
         return replica
 
     def find_fetched(self, wanted: FetchedPartition) -> Replica:
@@ -103,30 +106,13 @@ class Replicas:
             raise ApiError(Error.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id.hex()}")
         return name
 
-    def _absence(self, topic: str, partition: int) -> ApiError:
-        """Why a partition is not served here."""
-        fault = self._offline.get((topic, partition))
-        if fault is not None:
-            return ApiError(Error.KAFKA_STORAGE_ERROR, fault)
-        known = self._image.topics.get(topic)
-        if known is None or not 0 <= partition < len(known.partitions):
-            return ApiError(
-                Error.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{partition}"
-            )
-        return ApiError(
-            Error.NOT_LEADER_OR_FOLLOWER,
-            f"{topic}-{partition} is led by {known.partitions[partition].leader}",
-        )
-
     def leader_of(self, topic: str, partition: int) -> tuple[BrokerId, int]:
         """(leader, leader epoch) as far as known here; (-1, -1) if not at all."""
         replica = self._replicas.get((topic, partition))
         if replica is not None:
             return replica.partition.leader, replica.partition.leader_epoch
-        known = self._image.topics.get(topic)
-        if known is None or not 0 <= partition < len(known.partitions):
-            return -1, -1
-        return known.partitions[partition].leader, known.partitions[partition].leader_epoch
+        known = known_partition(self._image, topic, partition)
+        return (-1, -1) if known is None else (known.leader, known.leader_epoch)
 
     def high_watermarks(self) -> Mapping[TopicPartition, Offset]:
         """For the checkpoint that a restart begins with."""
@@ -159,7 +145,7 @@ class Replicas:
 
     async def prepare(self, roles: Sequence[Role]) -> None:
         """Have the logs that these roles need made in a thread, before they are taken."""
-        wanted = [role for role in roles if role.topic_partition not in self._offline]
+        wanted = [role for role in roles if role.topic_partition not in self._lost]
         await self._new_replicas.prepare(wanted, self._settings_of)
 
     def _settings_of(self, topic: str) -> TopicConfig:
@@ -171,19 +157,14 @@ class Replicas:
 
     def _take_role(self, role: Role) -> Error:
         place, state = role.topic_partition, role.state
-        if place in self._offline:
+        if place in self._lost:
             return Error.KAFKA_STORAGE_ERROR
-        if self._node_id not in state.replicas:
-            return Error.UNKNOWN_TOPIC_OR_PARTITION
-        existing = self._store.get(place)
-        if existing is None:
-            if self._is_lost(place, role.is_new):
-                return Error.KAFKA_STORAGE_ERROR
-        elif existing.topic_id not in (role.topic_id, NO_TOPIC_ID) and role.topic_id != NO_TOPIC_ID:
-            return Error.INCONSISTENT_TOPIC_ID
-        replica = self._replicas.get(place)
-        if replica is not None and state.leader_epoch < replica.partition.leader_epoch:
-            return Error.STALE_CONTROLLER_EPOCH
+        existing, replica = self._store.get(place), self._replicas.get(place)
+        refusal = role_refusal(role, self._node_id, existing, replica)
+        if refusal is not Error.NONE:
+            return refusal
+        if existing is None and self._lost.is_lost(place, self._store, is_new=role.is_new):
+            return Error.KAFKA_STORAGE_ERROR
         settings = self._settings_of(place.topic)
         before = -1 if replica is None else replica.partition.leader_epoch
         if self._followers is not None and state.leader_epoch > before:
@@ -194,7 +175,7 @@ class Replicas:
             topic_id = existing.topic_id
         self._place(place, topic_id, state, settings)
         replica = self._replicas.get(place)
-        if replica is None or place in self._offline:
+        if replica is None or place in self._lost:
             return Error.KAFKA_STORAGE_ERROR
         partition = replica.partition
         if self._followers is not None and not partition.is_leader and partition.leader >= 0:
@@ -207,12 +188,10 @@ class Replicas:
 
     def _stop(self, stop: Stop) -> Error:
         place = stop.topic_partition
-        if place in self._offline:
+        if place in self._lost:
             return Error.KAFKA_STORAGE_ERROR
         replica = self._replicas.get(place)
-        has_epoch = stop.leader_epoch not in (EPOCH_OF_DELETION, NO_EPOCH)
-        known_epoch = NO_EPOCH if replica is None else replica.partition.leader_epoch
-        if has_epoch and stop.leader_epoch <= known_epoch:
+        if is_stale(stop, replica):
             return Error.FENCED_LEADER_EPOCH
         if self._followers is not None:
             self._followers.unfollow((place,))
@@ -228,21 +207,21 @@ class Replicas:
         if place in self._replicas:
             self._remove(place)
         elif self._store.get(place) is not None:
-            try:
-                self._store.delete(place)
-            except StorageFault as fault:
-                log.error("log not deleted partition=%s: %s", place, fault)
-                return Error.KAFKA_STORAGE_ERROR
+            return self._delete_log(place)
+        return Error.NONE
+
+    def _delete_log(self, place: TopicPartition) -> Error:
+        try:
+            self._store.delete(place)
+        except StorageFault as fault:
+            log.error("log not deleted partition=%s: %s", place, fault)
+            return Error.KAFKA_STORAGE_ERROR
         return Error.NONE
 
     def see(self, image: ClusterImage) -> None:
         """Names, settings and brokers as they are now; roles come by themselves."""
         old, self._image = self._image, image
-        for throttle, key in (
-            (self.leader_throttle, LEADER_RATE),
-            (self._follower_throttle, FOLLOWER_RATE),
-        ):
-            throttle.limit_bytes_per_second = rate_of(key, self._node_id, image.broker_configs)
+        self._throttles.see(self._node_id, image.broker_configs)
         gone = old.brokers.keys() - image.brokers.keys()
         if gone:
             now = self._clock.monotonic_ms()
@@ -259,23 +238,46 @@ class Replicas:
                     if place[0] == name:
                         replica.configure(settings)
 
+    # Disks that fail
+
     def put_offline(self, replica: Replica, fault: StorageFault) -> None:
-        """The disk under one replica is broken: it serves nobody until the broker restarts."""
+        """The disk is broken under one replica, or under all in the same directory: they serve
+        nobody until the broker starts again."""
+        self._store.suspect(replica.log, fault)
+        place = replica.partition.topic_partition
+        if self._replicas.get(place) is replica:
+            self._lost.put(place, str(fault))
+            self._take_away(replica)
+
+    def _broken(self, replica: Replica, fault: StorageFault) -> None:
+        """Alone, a broker goes on with a replica that may be well again, as after a full disk; in
+        a cluster another one leads."""
+        if self._isr_changes is not None:
+            self._isr_changes.lose(replica, fault)
+        else:
+            self._store.suspect(replica.log, fault)
+
+    def _directory_failed(self, directory: LogDirectory, lost: Sequence[TopicPartition]) -> None:
+        self._lost.put_all(lost, str(directory.fault))
+        for place in lost:
+            replica = self._replicas.get(place)
+            if replica is not None:
+                self._take_away(replica)
+        for place, future in list(self.moves.futures.items()):
+            if future.parent == directory.path:
+                self.moves.cancel(place)
+
+    def _take_away(self, replica: Replica) -> None:
         place = replica.partition.topic_partition
         if self._followers is not None:
             self._followers.unfollow((place,))
-        self._replicas.pop(place, None)
+        del self._replicas[place]
         replica.partition.leave()
-        self._put_offline(place, str(fault))
         self.waiting.disturb(replica)
-
-    def _put_offline(self, place: TopicPartition, reason: str) -> None:
-        self._offline[place] = reason
-        log.error("replica offline partition=%s: %s", place, reason)
 
     @property
     def offline(self) -> Mapping[tuple[str, int], str]:
-        return self._offline
+        return self._lost
 
     # Changing
 
@@ -287,7 +289,8 @@ class Replicas:
         for name, topic in old.topics.items():
             successor = new.topics.get(name)
             if successor is None or successor.id != topic.id:
-                self._remove_topic(topic)
+                for partition in range(len(topic.partitions)):
+                    self._remove(TopicPartition(name, partition))
         for name, topic in new.topics.items():
             overrides = new.topic_configs.get(name, {})
             if topic is not old.topics.get(name):
@@ -295,14 +298,8 @@ class Replicas:
                 self._place_topic(topic, settings, is_new=bool(old.cluster_id))
             elif overrides != old.topic_configs.get(name, {}):
                 self._configure_topic(topic, TopicConfig.of(self._config, overrides))
-        if not old.cluster_id and (strays := self.strays()):
-            # Deleting them would be final, and a lost metadata file looks just like this.
-            log.warning(
-                "%d logs belong to no topic of the cluster and are not served, the first is %s; "
-                "remove their directories if they are not needed",
-                len(strays),
-                strays[0],
-            )
+        if not old.cluster_id:
+            warn_of_strays(self.strays())
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's own settings have changed, and with them the defaults of every topic."""
@@ -317,25 +314,33 @@ class Replicas:
             if replica is not None:
                 replica.configure(settings)
 
-    def _is_lost(self, place: TopicPartition, is_new: bool) -> bool:
-        """Its log may lie in a directory that is offline: an empty one elsewhere would pass for
-        all it has."""
-        faulty = [each.path for each in self._store.directories if each.fault is not None]
-        if not faulty or self._store.get(place) is not None:
-            return False
-        if is_new and place not in self._offline:
-            return False
-        self._put_offline(place, f"{place} may be in the log directory {faulty[0]}")
-        return True
-
     def _place_topic(self, topic: TopicImage, settings: TopicConfig, is_new: bool) -> None:
+        missing = []
         for partition, image in enumerate(topic.partitions):
-            topic_partition = TopicPartition(topic.name, partition)
-            if self._node_id in image.replicas:
-                if not self._is_lost(topic_partition, is_new):
-                    self._place(topic_partition, topic.id, image, settings)
+            place = TopicPartition(topic.name, partition)
+            if self._node_id not in image.replicas:
+                self._remove(place)
+            elif place in self.pending or self._lost.is_lost(place, self._store, is_new=is_new):
+                continue
+            elif is_new and self._store.get(place) is None:
+                missing.append(NewLog(place, topic.id, settings, image.leader_epoch))
             else:
-                self._remove(topic_partition)
+                self._place(place, topic.id, image, settings)
+        if len(missing) > PLACED_AT_ONCE_MAX and topic.name not in INTERNAL_TOPICS:
+            self.pending.make(missing)
+            return
+        for wanted in missing:
+            image = topic.partitions[wanted.topic_partition.partition]
+            self._place(wanted.topic_partition, topic.id, image, settings)
+
+    def _place_made(self, place: TopicPartition) -> None:
+        """Its log was made meanwhile; the topic may have changed, or be gone."""
+        topic = self._image.topics.get(place.topic)
+        if topic is None or place.partition >= len(topic.partitions):
+            self._store.forget_made(place)
+            return
+        image = topic.partitions[place.partition]
+        self._place(place, topic.id, image, self._settings_of(place.topic))
 
     def _place(
         self,
@@ -358,9 +363,9 @@ class Replicas:
                 # Fewer may be in sync now, so that more is committed.
                 self.waiting.changed(replica)
         except StorageFault as fault:
-            self._put_offline(topic_partition, str(fault))
+            self._lost.put(topic_partition, str(fault))
             return
-        self._offline.pop(topic_partition, None)
+        self._lost.pop(topic_partition, None)
         self._replicas[topic_partition] = replica
 
     def _open(
@@ -381,20 +386,15 @@ class Replicas:
             min_insync_replicas=settings.min_insync_replicas,
             lag_max_ms=self._config.replica_lag_time_max_ms,
         )
-        return Replica(partition, partition_log, settings, self.waiting, self._isr_changes)
-
-    def _remove_topic(self, topic: TopicImage) -> None:
-        for partition in range(len(topic.partitions)):
-            self._remove(TopicPartition(topic.name, partition))
+        return Replica(
+            partition, partition_log, settings, self.waiting, self._isr_changes, self._broken
+        )
 
     def _remove(self, topic_partition: TopicPartition) -> None:
-        self._offline.pop(topic_partition, None)
+        self._lost.pop(topic_partition, None)
         replica = self._replicas.pop(topic_partition, None)
         if replica is None:
             return
         replica.partition.leave()
-        try:
-            self._store.delete(topic_partition)
-        except StorageFault as fault:
-            log.error("log not deleted partition=%s: %s", topic_partition, fault)
+        self._delete_log(topic_partition)
         self.waiting.disturb(replica)

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from moldau.model.cluster import PartitionImage
-from moldau.model.names import TopicId, TopicPartition
+from moldau.model.errors import Error
+from moldau.model.names import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from moldau.replication.replica import Replica
 from moldau.replication.throttle import Throttle
+from moldau.storage.log import PartitionLog
 
 EPOCH_OF_DELETION = -2
 """Stands in for a leader epoch where a topic is deleted: it wins over any other."""
@@ -40,3 +42,23 @@ class Followers(Protocol):
 
     def slow_down(self, throttle: Throttle) -> None:
         """From now on go by this."""
+
+
+def role_refusal(
+    role: Role, node_id: BrokerId, existing: PartitionLog | None, replica: Replica | None
+) -> Error:
+    """Why the role cannot be taken, with the log and the replica that are there; or NONE."""
+    if node_id not in role.state.replicas:
+        return Error.UNKNOWN_TOPIC_OR_PARTITION
+    topic_id = NO_TOPIC_ID if existing is None else existing.topic_id
+    if NO_TOPIC_ID not in (topic_id, role.topic_id) and topic_id != role.topic_id:
+        return Error.INCONSISTENT_TOPIC_ID
+    if replica is not None and role.state.leader_epoch < replica.partition.leader_epoch:
+        return Error.STALE_CONTROLLER_EPOCH
+    return Error.NONE
+
+
+def is_stale(stop: Stop, replica: Replica | None) -> bool:
+    known_epoch = NO_EPOCH if replica is None else replica.partition.leader_epoch
+    has_epoch = stop.leader_epoch not in (EPOCH_OF_DELETION, NO_EPOCH)
+    return has_epoch and stop.leader_epoch <= known_epoch

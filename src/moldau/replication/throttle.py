@@ -65,3 +65,17 @@ def rate_of(
 def names(entries: tuple[str, ...], partition: int, broker: BrokerId) -> bool:
     """Whether a topic's setting is about this replica."""
     return bool(entries) and (EVERYTHING in entries or f"{partition}:{broker}" in entries)
+
+
+class Throttles:
+    """What a broker may send and take as a replica, of partitions that are throttled."""
+
+    __slots__ = ("follower", "leader")
+
+    def __init__(self, samples: int, sample_ms: Millis) -> None:
+        self.leader = Throttle(samples, sample_ms)
+        self.follower = Throttle(samples, sample_ms)
+
+    def see(self, node_id: BrokerId, configs: Mapping[str, Mapping[str, str]]) -> None:
+        self.leader.limit_bytes_per_second = rate_of(LEADER_RATE, node_id, configs)
+        self.follower.limit_bytes_per_second = rate_of(FOLLOWER_RATE, node_id, configs)

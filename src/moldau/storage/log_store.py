@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from moldau.model.clock import Clock
-from moldau.model.errors import ApiError, Error
-from moldau.model.names import NO_TOPIC_ID, Millis, Offset, TopicId, TopicPartition, uuid_text
+from moldau.model.names import NO_TOPIC_ID, Millis, Offset, TopicId, TopicPartition
 from moldau.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import deleted_directory_name
@@ -25,7 +24,7 @@ from moldau.storage.log import PartitionLog
 from moldau.storage.log_directories import LogDirectories
 from moldau.storage.log_directory import Checkpoints, LogDirectory, identify
 from moldau.storage.new_logs import MadeLog, NewLog, NewLogs
-from moldau.storage.partition_metadata import write_topic_id
+from moldau.storage.partition_metadata import claim_topic_id
 from moldau.storage.recovery import Recovery
 from moldau.storage.rest import AtRest, note_of, write_notes
 from moldau.storage.segments import OpenSegments
@@ -38,6 +37,9 @@ log = logging.getLogger("kafka.log.LogManager")
 PRODUCER_EXPIRATION_MS = 86_400_000
 OPEN_SEGMENTS_MAX = 1_000
 """Opening a file again costs a few microseconds; running out of descriptors costs everything."""
+
+
+NOTHING_ONLINE = "no log directory is left"
 
 
 class LogStore:
@@ -189,10 +191,13 @@ class LogStore:
         """A new, empty log in the directory that has the fewest; the one that exists, if any."""
         existing = self.logs.get(topic_partition)
         if existing is not None:
-            self._check_topic_id(existing, topic_id)
+            claim_topic_id(existing, topic_id)
             existing.settings = settings
             return existing
-        made = self.new_logs.take(topic_partition, topic_id, [each.path for each in self.online])
+        parents = [each.path for each in self.online]
+        if not parents:
+            raise StorageFault("cannot create", str(topic_partition), reason=NOTHING_ONLINE)
+        made = self.new_logs.take(topic_partition, topic_id, parents)
         if made is None:
             path = self.new_logs.path_for(topic_partition, self._sizes())
             loaded = self.new_logs.make_now(topic_partition, path, settings)
@@ -202,7 +207,7 @@ class LogStore:
         self.put(created)
         # There may have been a log of this name: its recovery point is not ours.
         self._checkpoint_lower_point(created)
-        self._check_topic_id(created, topic_id)
+        claim_topic_id(created, topic_id)
         log.info("Created log for partition %s in %s", topic_partition, path)
         return created
 
@@ -210,20 +215,14 @@ class LogStore:
         """Make new logs in the thread, for `create` to find; none of them may exist."""
         self.new_logs.make(wanted, self._sizes(), done)
 
+    def forget_made(self, topic_partition: TopicPartition) -> None:
+        """A log was made in the thread and is not wanted any more."""
+        path = self.new_logs.drop(topic_partition)
+        if path is not None:
+            self._trash.discard([path], 0)
+
     def _sizes(self) -> dict[str, int]:
         return {each.path: len(self.logs_in(each)) for each in self.online}
-
-    def _check_topic_id(self, partition_log: PartitionLog, topic_id: TopicId) -> None:
-        if partition_log.topic_id == topic_id:
-            return
-        if partition_log.topic_id != NO_TOPIC_ID:
-            raise ApiError(
-                Error.INCONSISTENT_TOPIC_ID,
-                f"{partition_log.topic_partition} has the topic id "
-                f"{uuid_text(partition_log.topic_id)}, not {uuid_text(topic_id)}",
-            )
-        write_topic_id(partition_log.directory, topic_id)
-        partition_log.topic_id = topic_id
 
     def open_at(
         self,

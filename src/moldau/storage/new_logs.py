@@ -7,6 +7,7 @@ empty directory that the next creation of that name begins with.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from typing import NamedTuple
 from moldau.model.clock import Clock
 from moldau.model.names import NO_TOPIC_ID, Millis, TopicId, TopicPartition
 from moldau.storage.faults import StorageFault
+from moldau.storage.files import deleted_directory_name
 from moldau.storage.log import LoadedLog
 from moldau.storage.partition_metadata import write_topic_id
 from moldau.storage.recovery import Recovery, load_log
@@ -116,3 +118,15 @@ class NewLogs:
         if made is None or made.topic_id != topic_id or os.path.dirname(made.path) not in parents:
             return None
         return made
+
+    def drop(self, topic_partition: TopicPartition) -> str | None:
+        """Rename what was made so that nobody takes it for a log; where it lies now."""
+        made = self._made.pop(topic_partition, None)
+        if made is None:
+            return None
+        parent = os.path.dirname(made.path)
+        name = deleted_directory_name(topic_partition, os.urandom(16).hex())
+        path = os.path.join(parent, name)
+        with contextlib.suppress(OSError):
+            os.rename(made.path, path)
+        return path

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
+from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, TopicId, uuid_from_text, uuid_text
 from moldau.storage.files import PARTITION_METADATA_FILE, read_whole, write_whole
+
+if TYPE_CHECKING:
+    from moldau.storage.log import PartitionLog
 
 VERSION = 0
 
@@ -26,3 +31,17 @@ def read_topic_id(directory: str) -> TopicId:
         return uuid_from_text(fields["topic_id"].strip())
     except (KeyError, ValueError):
         return NO_TOPIC_ID
+
+
+def claim_topic_id(partition_log: PartitionLog, topic_id: TopicId) -> None:
+    """Make sure that the log is that topic's; write it down where the log did not know."""
+    if partition_log.topic_id == topic_id:
+        return
+    if partition_log.topic_id != NO_TOPIC_ID:
+        raise ApiError(
+            Error.INCONSISTENT_TOPIC_ID,
+            f"{partition_log.topic_partition} has the topic id "
+            f"{uuid_text(partition_log.topic_id)}, not {uuid_text(topic_id)}",
+        )
+    write_topic_id(partition_log.directory, topic_id)
+    partition_log.topic_id = topic_id

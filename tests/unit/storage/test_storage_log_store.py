@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import threading
@@ -415,3 +416,44 @@ def test_many_logs_are_recovered_in_threads(bench: StoreBench) -> None:
 
 def sorted_logs(store: LogStore) -> list[PartitionLog]:
     return [store.logs[partition] for partition in sorted(store.logs)]
+
+
+def test_a_disk_that_says_it_is_broken_takes_its_directory_offline(bench: StoreBench) -> None:
+    bench.names = ("a", "b")
+    store = bench.open()
+    logs = [bench.create(partition=number) for number in range(4)]
+    heard: list[tuple[str, int]] = []
+    store.on_failure.append(lambda directory, lost: heard.append((directory.path, len(lost))))
+    fault = StorageFault("cannot write", logs[0].directory, errno.EIO)
+    store.suspect(logs[0], fault)
+    store.suspect(logs[0], fault)
+    failed = os.path.dirname(logs[0].directory)
+    assert heard == [(failed, 2)]
+    assert failed not in [directory.path for directory in store.online]
+    lost = [log for log in logs if os.path.dirname(log.directory) == failed]
+    assert all(log.fault is not None for log in lost)
+    assert all(log.topic_partition not in store.logs for log in lost)
+    assert os.path.dirname(bench.create("new").directory) != failed
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE, errno.ENOENT])
+def test_a_fault_that_is_not_the_directorys_leaves_it_online(
+    bench: StoreBench, number: int
+) -> None:
+    store = bench.open()
+    log = bench.create()
+    store.suspect(log, StorageFault("cannot write", log.directory, number))
+    store.look_at_directories()
+    assert store.online
+
+
+def test_a_directory_that_went_away_is_noticed_without_being_used(bench: StoreBench) -> None:
+    bench.names = ("a", "b")
+    store = bench.open()
+    for number in range(4):
+        bench.create(partition=number)
+    (bench.root / "a").rename(bench.root / "elsewhere")
+    store.look_at_directories()
+    (directory,) = store.online
+    assert directory.path == str(bench.root / "b")
+    assert len(store.logs) == 2
