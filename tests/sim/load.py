@@ -40,6 +40,7 @@ TOPIC = "t"
 PARTITIONS = 2
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 TRANSACTIONS = TopicPartition("__transaction_state", 0)
+BEHIND = frozenset({Error.OUT_OF_ORDER_SEQUENCE_NUMBER, Error.OFFSET_OUT_OF_RANGE})
 DISOWNED = frozenset({Error.INVALID_PRODUCER_ID_MAPPING, Error.INVALID_PRODUCER_EPOCH})
 LATEST = -1
 MOVES_RATIO = 0.4
@@ -153,7 +154,7 @@ class Load:
                 return True
             if transaction is not None and self._aborts(row.error_code, began_us):
                 return False
-            if not client.should_retry(row.error_code, f"{value!r} at b{leader}"):
+            if not self._may_retry(row.error_code, f"{value!r} at b{leader}", partition, leader):
                 return False
             await client.forget_leader(TOPIC, partition)
 
@@ -164,6 +165,12 @@ class Load:
         if code == Error.TRANSACTION_ABORTABLE:
             return True
         return code in DISOWNED and self._invariants.had_old_leader(TRANSACTIONS, since_us)
+
+    def _may_retry(self, code: int, what: str, partition: int, leader: int) -> bool:
+        """A client that wrote to the newest leader, or read from it, may be sent to one that was
+        cut off before: its log is behind, and it has to refuse what does not follow."""
+        is_newest = self._invariants.is_newest(TopicPartition(TOPIC, partition), leader)
+        return (code in BEHIND and not is_newest) or self._client.should_retry(code, what)
 
     # Reading
 
@@ -180,7 +187,8 @@ class Load:
             row = answer.responses[0].partitions[0] if answer.responses else None
             if row is None or row.error_code:
                 code = answer.error_code if row is None else row.error_code
-                if code and not client.should_retry(code, f"a fetch from {offset} at b{leader}"):
+                what = f"a fetch from {offset} at b{leader}"
+                if code and not self._may_retry(code, what, partition, leader):
                     return
                 await client.forget_leader(TOPIC, partition)
                 continue

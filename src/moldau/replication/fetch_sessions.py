@@ -67,6 +67,9 @@ class FetchedPartition:
         self.log_start_offset: Offset = -1
 
     def ask_again(self, asked: FetchedPartition) -> None:
+        if asked.current_leader_epoch != self.current_leader_epoch:
+            # A follower that was given its role anew may have passed over the last answer.
+            self.high_watermark = -1
         self.fetch_offset = asked.fetch_offset
         self.max_bytes = asked.max_bytes
         self.current_leader_epoch = asked.current_leader_epoch
@@ -84,8 +87,10 @@ class FetchedPartition:
             or read.preferred_read_replica >= 0
         )
         self.log_start_offset = read.log_start_offset
-        # An error is told every time, and when it goes away that is news too.
-        self.high_watermark = -1 if read.error else read.high_watermark
+        # An error is told every time, and when it goes away that is news too. A follower that has
+        # to truncate takes nothing else from the answer.
+        is_taken = read.error == 0 and read.diverging_epoch is None
+        self.high_watermark = read.high_watermark if is_taken else -1
         return is_news
 
 

@@ -135,6 +135,18 @@ def test_a_divergence_is_always_told() -> None:
     diverging = nothing()._replace(diverging_epoch=(1, 2))
     assert answer(begin(cache, session_id, 1), diverging)[1] == [0]
     assert answer(begin(cache, session_id, 2), diverging)[1] == [0]
+    told_after = answer(begin(cache, session_id, 3), nothing())[1]
+    assert told_after == [0], "a follower that truncates has not taken the high watermark"
+    assert answer(begin(cache, session_id, 4), nothing())[1] == []
+
+
+def test_a_follower_that_begins_anew_is_told_the_high_watermark_again() -> None:
+    cache = sessions()
+    asked = wanted(0)
+    session_id = answer(begin(cache, asked=asked), nothing())[0]
+    assert answer(begin(cache, session_id, 1), nothing())[1] == []
+    again = {("t", 0): FetchedPartition("t", NO_TOPIC_ID, 0, 0, 1000, current_leader_epoch=3)}
+    assert answer(begin(cache, session_id, 2, again), nothing())[1] == [0]
 
 
 def test_what_got_data_goes_to_the_end_of_the_line() -> None:
