@@ -43,6 +43,10 @@ from moldau.storage.txn_index import AbortedTransaction, encode_aborted
 
 POSITION_MAX = 0x7FFFFFFF
 BATCH_BYTES_MIN = HEADER_BYTES
+WRITE_BACK_BYTES = 8 * 1024 * 1024
+"""The disk is given a new segment in pieces of this size, while it is written."""
+UNSYNCED_BYTES_MAX = 8 * WRITE_BACK_BYTES
+"""So much may wait for a slow disk: everybody else's writes and fsyncs wait behind it."""
 _POSITION_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 
@@ -154,6 +158,9 @@ class CleanedSegment:
         self._index = bytearray()
         self._time_index = bytearray()
         self._txn_index = bytearray()
+        self._written_bytes = 0
+        self._sent_bytes = 0
+        self._synced_bytes = 0
         for suffix in INDEX_SUFFIXES:
             # What another round left must not pass for this one's.
             remove_if_there(self.path(suffix))
@@ -190,8 +197,22 @@ class CleanedSegment:
     def write(self, batches: bytes) -> None:
         try:
             write_fully(self._descriptor, batches)
+            self._written_bytes += len(batches)
+            if self._written_bytes - self._sent_bytes >= WRITE_BACK_BYTES:
+                self._write_back()
         except OSError as error:
             raise StorageFault.of("cannot write", self.path(LOG_SUFFIX), error) from error
+
+    def _write_back(self) -> None:
+        """Have what is new on its way to the disk, so that the fsync at the end finds little. Linux
+        starts to write what it is told to forget, and forgets only what is written already."""
+        size_bytes = self._written_bytes - self._sent_bytes
+        with contextlib.suppress(AttributeError, OSError):
+            os.posix_fadvise(self._descriptor, self._sent_bytes, size_bytes, os.POSIX_FADV_DONTNEED)
+        self._sent_bytes = self._written_bytes
+        if self._written_bytes - self._synced_bytes >= UNSYNCED_BYTES_MAX:
+            os.fsync(self._descriptor)
+            self._synced_bytes = self._written_bytes
 
     def finish(self, modified_ns: int) -> None:
         """Write the indexes and have everything on disk. The log keeps the age of what it replaces,

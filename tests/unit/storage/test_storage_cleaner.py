@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import mmap
+import os
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ import pytest
 from moldau.records.batch import DELETE_HORIZON_FLAG
 from moldau.records.codec import decode_batch
 from moldau.records.compression import Codec
+from moldau.storage import compaction_files
 from moldau.storage.checkpoints import CLEANER_FILE
 from moldau.storage.cleaner_pace import Pace
+from moldau.storage.compaction_files import CleanedSegment
 from moldau.storage.threads import Done, OneThread, Work
 from tests.support.compaction import PARTITION, CompactionBench, small_cleaner
 from tests.support.logs import region_bytes
@@ -320,6 +323,22 @@ def test_a_stop_breaks_a_round_off_and_leaves_nothing(tmp_path: Path) -> None:
     bench.cleaner.stop()
     assert not bench.names(".cleaned")
     assert len(bench.records()) == 12
+
+
+def test_a_new_segment_goes_to_the_disk_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction_files, "WRITE_BACK_BYTES", 100)
+    monkeypatch.setattr(compaction_files, "UNSYNCED_BYTES_MAX", 400)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda each: synced.append(os.fstat(each).st_size))
+    cleaned = CleanedSegment(str(tmp_path), 0, 4096)
+    for _ in range(20):
+        cleaned.write(b"x" * 50)
+    assert synced == [400, 800]
+    cleaned.finish(0)
+    assert synced[2] == 1000
+    assert (tmp_path / "00000000000000000000.log.cleaned").read_bytes() == b"x" * 1000
 
 
 def test_a_pace_is_kept_over_any_length_of_time() -> None:
