@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from benchmarks import clients, cluster, compaction
+from benchmarks import clients, cluster, compaction, partitions
 from benchmarks.brokers import PEERS, machine, versions
 from benchmarks.measures import FULL, GROUPS, ONLY_WHEN_ASKED, QUICK, Scale, Values, take
 from benchmarks.report import page, report
@@ -33,7 +33,7 @@ def arguments() -> argparse.Namespace:
         "--only",
         action="append",
         choices=GROUPS,
-        help="this group of measures; may be repeated (cluster and compaction only if named)",
+        help="this group of measures; may be repeated (the last four only if named)",
     )
     parser.add_argument(
         "--broker",
@@ -58,6 +58,8 @@ def one_round(name: str, scale: Scale, wanted: set[str], where: Path | None) -> 
         if "compaction" in wanted:
             keys, size = scale.compaction_keys, scale.compaction_bytes
             values |= compaction.take(name, directory / "compaction", keys, size)
+        if "partitions" in wanted:
+            values |= partitions.take(name, directory / "partitions", scale.partitions)
         return values
     finally:
         shutil.rmtree(directory, ignore_errors=True)

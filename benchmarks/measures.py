@@ -107,8 +107,25 @@ MEASURES += tuple(
     Measure(key, "compaction", label, unit, "lower", own_target=target)
     for key, label, unit, target in COMPACTION
 )
+PARTITIONS = (
+    ("partitions_create_s", "10,000 partitions created", "s"),
+    ("partitions_create_max", "longest answer to others meanwhile", "ms"),
+    ("partitions_used_mb", "resident memory, all in use", "MB"),
+    ("partitions_used_files", "open files, all in use", ""),
+    ("partitions_used_maps", "mapped indexes, all in use", ""),
+    ("partitions_stop_s", "stop in order", "s"),
+    ("partitions_start_s", "start after it, to the first acknowledged record", "s"),
+    ("partitions_mb", "resident memory after that start", "MB"),
+    ("partitions_files", "open files after that start", ""),
+    ("partitions_maps", "mapped indexes after that start", ""),
+    ("partitions_cpu", "processor time while idle", "% of a core"),
+    ("partitions_recover_s", "start after kill -9, to the first acknowledged record", "s"),
+)
+MEASURES += tuple(
+    Measure(key, "partitions", label, unit, "lower") for key, label, unit in PARTITIONS
+)
 GROUPS = (*dict.fromkeys(measure.group for measure in MEASURES), "clients")
-ONLY_WHEN_ASKED = {"cluster", "compaction"}
+ONLY_WHEN_ASKED = {"cluster", "compaction", "partitions"}
 """Groups that need brokers of their own: several of a kind, or with other settings."""
 
 
@@ -135,6 +152,7 @@ class Scale:
     cluster_partitions: int
     compaction_keys: int
     compaction_bytes: int
+    partitions: int
 
 
 FULL = Scale(
@@ -159,6 +177,7 @@ FULL = Scale(
     cluster_partitions=1000,
     compaction_keys=1_000_000,
     compaction_bytes=2 * GB,
+    partitions=10_000,
 )
 QUICK = Scale(
     rounds=1,
@@ -180,6 +199,7 @@ QUICK = Scale(
     cluster_partitions=100,
     compaction_keys=100_000,
     compaction_bytes=600 * MB,
+    partitions=1_000,
 )
 
 Values = dict[str, float]
