@@ -95,8 +95,9 @@ def load_directory(
             directory.path,
         )
     loading = _Loading(directory, len(partitions), options)
-    if clean:
-        partitions = loading.leave_at_rest(partitions)
+    # After a crash too: where nothing has changed since the last clean stop, and the recovery point
+    # is where that log ended, everything was flushed then.
+    partitions = loading.leave_at_rest(partitions)
     inline = clean and len(partitions) <= INLINE_LOGS_MAX
     works = [partial(loading.load, partition) for partition in partitions]
     run_each(works, 1 if inline else options.threads)

@@ -3,7 +3,8 @@
 The notes of a directory are one file, written by a clean stop. A note holds what the broker must
 know of a log that nobody uses, and a stamp by which the next start sees that its files are still
 the same: any change of a name in the partition's directory, or in the segment being written, makes
-the stamp void, and the log is loaded at once. Apache Kafka takes no notice of the file.
+the stamp void, and the log is loaded at once. So a crash costs only the logs that were in use.
+Apache Kafka takes no notice of the file.
 """
 
 from __future__ import annotations

@@ -177,9 +177,27 @@ def test_files_that_change_under_a_log_at_rest_are_refused_with_a_sentence(
     assert log.fault is not None
 
 
-def test_after_a_crash_no_note_is_believed(bench: StoreBench) -> None:
+def test_a_crash_leaves_logs_at_rest_that_were_not_in_use(bench: StoreBench) -> None:
     rest(bench)
     bench.crash()
+    store = bench.open()
+    assert not store.was_clean
+    assert store.logs[T0].at_rest is not None
+    assert len(read_all(store.logs[T0])) == 6
+
+
+def test_after_a_crash_no_note_of_a_log_in_use_is_believed(bench: StoreBench) -> None:
+    append(rest(bench))
+    bench.crash()
+    log = bench.open().logs[T0]
+    assert (log.at_rest, log.offset_end) == (None, 13)
+
+
+def test_after_a_crash_a_recovery_point_below_the_end_is_believed(bench: StoreBench) -> None:
+    rest(bench)
+    bench.crash()
+    checkpoint = bench.root / "a" / "recovery-point-offset-checkpoint"
+    checkpoint.write_text(checkpoint.read_text().replace("t 0 12", "t 0 2"))
     assert bench.open().logs[T0].at_rest is None
 
 
