@@ -31,10 +31,10 @@ after every phase the broker's log end offsets must equal what was sent. A MB is
   the same broker. A commit waits for every acknowledgement, and the next batch for the commit.
 * *heartbeats*: 1,000 groups of 5 members, a connection each, one heartbeat per member every 3
   seconds.
-* *compaction* (`--only compaction`): 2 million records of 1,000 bytes with keys out of a million, in
-  segments of 256 MB, are compacted in one go; one record of 100 bytes is produced to another topic
-  every 2 ms, for 10 seconds before and as long as it takes. Memory and processor time are those of
-  the broker and of the processes it starts.
+* *compaction* (`--only compaction`): 2 million records of 1,000 bytes with keys out of a
+  million, in segments of 256 MB, are compacted in one go; one record of 100 bytes is produced to
+  another topic every 2 ms, for 10 seconds before and as long as it takes. Memory and processor
+  time are those of the broker and of the processes it starts.
 * *cluster* (`--only cluster`): three brokers of each kind on one machine, with a ZooKeeper of
   their own, sessions of 6 seconds, heaps of 512 MB. The peer is Apache Kafka 3.9.1, the last with
   ZooKeeper mode, so both do the same by the same means. Topics have three replicas, writes
