@@ -185,7 +185,7 @@ def test_the_cluster_is_told_in_kafkas_words(tool: Run, broker: BrokerProcess) -
     assert re.fullmatch(r"Cluster ID: \S{22}\n", tool("cluster", "cluster-id").stdout)
     versions = tool("broker-api-versions").stdout
     assert versions.startswith(f"{broker.bootstrap} (id: 0 rack: null isFenced: false) -> (\n\tPro")
-    assert "\tFetch(1): 4 to 18 [usable: 18],\n" in versions
+    assert "\tFetch(1): 0 to 18 [usable: 18],\n" in versions
     assert "Feature: transaction.version" in tool("features", "describe").stdout
     assert json.loads(tool("topics", "--list", "--json").stdout) is not None
 

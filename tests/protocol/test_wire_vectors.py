@@ -18,6 +18,8 @@ from moldau.wire.schema import Field, Struct, blob, raw_records, uuid
 from tests.protocol import oracle
 
 OURS = oracle.our_messages()
+RECORDS = {"group_records", "transaction_records"}
+"""What coordinators store: compared with Kafka's own records in the tests of their codecs."""
 ZOOKEEPER_ERA = {
     "LeaderAndIsr": range(8),
     "StopReplica": range(5),
@@ -111,6 +113,7 @@ def test_every_declared_version_is_compared_with_somebody() -> None:
     declared = {
         (name, version)
         for name, cls in OURS.items()
+        if cls.__module__.rpartition(".")[2] not in RECORDS
         for version in range(cls.__versions__.first, cls.__versions__.last + 1)
     }
     assert declared == compared

@@ -62,7 +62,8 @@ def for_old_readers(records: Buffer, magic: int, offset: int, limit_bytes: int =
             converted += batch
             last = read_overhead(batch)[0]
         else:
-            modern = batch if batch[MAGIC_POSITION] == MAGIC_V2 else memoryview(to_batches(batch))
+            is_batch = batch[MAGIC_POSITION] == MAGIC_V2 and size >= HEADER_BYTES
+            modern = batch if is_batch else memoryview(to_batches(batch))
             header = read_header(modern)
             last = header.last_offset
             if header.codec == Codec.ZSTD and not header.is_control:

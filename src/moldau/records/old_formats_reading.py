@@ -60,6 +60,8 @@ def to_batches(records: Buffer, *, keeps_codec: bool = False) -> bytes:
         if size < OLD_BYTES_MIN or size > end - position:
             break
         if view[position + MAGIC_POSITION] >= MAGIC_V2:
+            if size < HEADER_BYTES:
+                raise _corrupt(read_overhead(view, position)[0], "it is too short for a batch")
             out.append(view[position : position + size])
         elif view[position + ATTRIBUTES_POSITION] & CODEC_MASK:
             out.append(_opened(view[position : position + size], keeps_codec))
@@ -110,8 +112,8 @@ def inner_messages(message: Buffer, limit_bytes: int) -> memoryview:
     view = memoryview(message)
     magic, codec = view[MAGIC_POSITION], view[ATTRIBUTES_POSITION] & CODEC_MASK
     offset = read_overhead(view)[0]
-    if codec == Codec.ZSTD:
-        raise _corrupt(offset, f"format {magic} does not know zstd")
+    if codec > Codec.LZ4:
+        raise _corrupt(offset, f"format {magic} knows no codec {codec}")
     position = STAMP_POSITION + (8 if magic == 1 else 0)
     try:
         position += 4 + max(_INT32.unpack_from(view, position)[0], 0)
