@@ -70,6 +70,36 @@ def test_an_expired_session_loses_its_nodes_and_a_new_one_follows_by_itself(
     asyncio.run(main())
 
 
+def test_a_watch_tells_of_a_node_that_comes_and_goes_no_more_often_each_time(
+    server: ZooKeeperProcess,
+) -> None:
+    async def main() -> None:
+        store = await opened(ZooKeeperAccess(server.connect))
+        other = await opened(ZooKeeperAccess(server.connect))
+        told: list[str] = []
+        store.watch("/come-and-go", told.append)
+        counts = []
+        for _ in range(8):
+            told.clear()
+            for change in (other.create, other.delete):
+                before = len(told)
+                await change("/come-and-go")
+
+                async def is_told(before: int = before) -> bool:
+                    return len(told) > before
+
+                await within_seconds(is_told)
+                # What the store sends now is answered after all that it was told by then.
+                await store.transaction()
+            counts.append(len(told))
+        # Coming fires one watch, going fires those of the node and of its children.
+        assert max(counts) <= 4, counts
+        await store.close()
+        await other.close()
+
+    asyncio.run(main())
+
+
 def expire(server: ZooKeeperProcess, store: ZooKeeperStore) -> None:
     """Whoever knows a session's password can end it: another client does."""
     assert store._client is not None

@@ -211,15 +211,16 @@ class ZooKeeperStore:
     def _set_watch(self, path: str) -> None:
         """For the node and for its children: one that is not there yet has only the first."""
         assert self._client is not None
-
-        def fired(event: Any) -> None:
-            # Without a path it only says that the connection is gone; all are set again then.
-            if event.path is not None:
-                self._from_kazoo(self._fired, path)
-
         for name in ("exists_async", "get_children_async"):
-            future = self._start(name, path, watch=fired)
+            # One and the same function each time: kazoo keeps a set of them for every path, and a
+            # node that goes fires both of its watches.
+            future = self._start(name, path, watch=self._told)
             future.add_done_callback(_look)
+
+    def _told(self, event: Any) -> None:
+        # Without a path it only says that the connection is gone; all are set again then.
+        if event.path is not None:
+            self._from_kazoo(self._fired, event.path)
 
     def _fired(self, path: str) -> None:
         if self._is_closed or path not in self._watches.paths():
