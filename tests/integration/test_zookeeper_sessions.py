@@ -128,7 +128,8 @@ def test_a_session_outlives_a_restart_of_the_server(tmp_path: Path) -> None:
             async def is_connected() -> bool:
                 return states[-1:] == [SessionState.CONNECTED]
 
-            await within_seconds(is_connected)
+            # A server that starts takes connections before it answers: that is a time-out each.
+            await within_seconds(is_connected, 60)
             assert states == [SessionState.SUSPENDED, SessionState.CONNECTED]
             assert store.session_id == session
             with pytest.raises(NodeExists):
