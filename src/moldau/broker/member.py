@@ -76,6 +76,9 @@ class Member:
         self.image = self.view.image
         self.broker_epoch = NO_EPOCH
         """Of the last registration, also while the next one is under way."""
+        self._expiries = self._expiries_before = 0
+        """Of sessions, in all and before the last registration: when its session has ended its node
+        may still be seen for a while."""
         self._has_registered = asyncio.Event()
         self.services: Services | None = None
         self._store = store
@@ -175,6 +178,7 @@ class Member:
         assert self._node is not None
         path = paths.broker_path(self._node_id)
         deadline_ms = self._clock.monotonic_ms() + self._session_ms
+        expiries = self._expiries
         if self._attempt is None:
             self._attempt = self._clock.wall_ms(), await self._store.transaction()
         said_at_ms, before = self._attempt
@@ -195,6 +199,7 @@ class Member:
                     raise DuplicateBroker(_duplicate(path)) from None
                 await self._timers.pause(RETRY_MS)
         self.broker_epoch = (await self._store.get(path)).created_by
+        self._expiries_before = expiries
         term = await self._store.exists(paths.CONTROLLER_EPOCH)
         epoch = 0 if term is None else paths.decode_controller_epoch(term.data)
         if not self.view.is_stale(epoch):
@@ -212,6 +217,7 @@ class Member:
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.EXPIRED:
             self._attempt = None
+            self._expiries += 1
         if state is SessionState.CONNECTED and not self._is_closed and self._registering is None:
             self._registering = asyncio.get_running_loop().create_task(self._register_again())
 
@@ -233,7 +239,8 @@ class Member:
 
     async def _is_registered(self) -> bool:
         node = await self._store.exists(paths.broker_path(self._node_id))
-        return node is not None and node.created_by == self.broker_epoch
+        is_known = node is not None and node.created_by == self.broker_epoch
+        return is_known and self._expiries_before == self._expiries
 
     # What the controller tells
 

@@ -19,7 +19,7 @@ from moldau.controller.topics import NewTopic
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
 from moldau.metadata.shared_tree import SharedTree, TreeSession
-from moldau.metadata.store import Create, StoreUnavailable, Write
+from moldau.metadata.store import Create, Delete, StoreUnavailable, Write
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.model.errors import ApiError, Error
 from moldau.net.peers import PeerUnreachable
@@ -190,6 +190,24 @@ def test_after_a_lost_session_the_broker_registers_again_with_a_new_epoch() -> N
         world.session.expire()
         assert tree.tree.find(paths.broker_path(1)) is None
         world.session.reconnect(expired=True)
+        await eventually(lambda: world.member.broker_epoch > before, "a new epoch")
+        assert tree.tree.find(paths.broker_path(1)) is not None
+        await world.stop()
+
+    play(story)
+
+
+def test_a_registration_of_an_expired_session_is_none_even_while_it_is_still_seen() -> None:
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree).start()
+        await world.member.join(NODE)
+        before = world.member.broker_epoch
+        # One server says that the session has expired, before the node goes at all of them.
+        world.session.cut_off()
+        world.session.reconnect(expired=True)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        tree.write([Delete(paths.broker_path(1))], None)
         await eventually(lambda: world.member.broker_epoch > before, "a new epoch")
         assert tree.tree.find(paths.broker_path(1)) is not None
         await world.stop()
