@@ -33,7 +33,8 @@ demo: $(DEV) ## a broker and two word counts on Spark, live; ends by itself (nee
 	@$(BIN)/python examples/pipelines/demo.py
 
 test: $(DEV) ## the whole test-suite except what needs Node, Go or Maven
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m 'not compat and not long'
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not compat and not long' --ignore=tests/pipelines
+	$(BIN)/python -m pytest -m 'not compat and not long' tests/pipelines
 
 test-long: $(DEV) ## randomized tests in their long mode
 	$(BIN)/python -m pytest -m long
