@@ -95,10 +95,11 @@ class Rewriting:
             if not replica.settings.message_downconversion_enable:
                 raise ApiError(Error.UNSUPPORTED_VERSION, f"{topic} is not written anew")
             while isinstance(region, FileRegion):
-                messages, offset = await _converted(region, magic, offset, limit_bytes)
-                if messages:
-                    row.records = messages
+                row.records, offset_end = await _converted(region, magic, offset, limit_bytes)
+                # Bytes that are no message, on a damaged disk, lead nowhere.
+                if row.records or offset_end <= offset:
                     break
+                offset = offset_end
                 region = self._region_behind(replica, row.partition_index, offset, region)
         except ApiError as refusal:
             _refuse(row, refusal.error)

@@ -183,6 +183,20 @@ def test_a_batch_of_zstd_is_refused_where_it_comes_first(tmp_path: Path) -> None
     play(scenario, tmp_path)
 
 
+def test_a_length_that_the_disk_has_damaged_ends_the_answer(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        await node.create_topic("t")
+        append(node, batch(b"a"), batch(b"b"))
+        (path,) = tmp_path.rglob("t-0/*.log")
+        with path.open("r+b") as file:
+            file.seek(8)
+            file.write(b"\0\0\0\1")
+        row = only_row(await node.call(request(0, max_wait_ms=2), 3))
+        assert not row.records
+
+    play(scenario, tmp_path)
+
+
 def test_a_broker_may_refuse_to_write_records_anew(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         await node.create_topic("t")
