@@ -3,88 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import gc
 import logging
-import os
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
 from moldau.config.changes import ConfigChange, ResourceType
-from moldau.controller.controller import Controller
 from moldau.controller.elections import Election
 from moldau.controller.facts import TopicCreated
 from moldau.controller.features import FeatureUpdate
 from moldau.controller.reassignment import Move
 from moldau.controller.topics import NewPartitions, NewTopic
-from moldau.engine.timers import Timers
 from moldau.metadata import paths
-from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.store import NodeExists, StoreUnavailable
-from moldau.model.cluster import NO_LEADER, BrokerNode, ClusterImage, Endpoint
+from moldau.model.cluster import NO_LEADER, BrokerNode, Endpoint
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition, uuid_from_text
-from tests.support.virtual_time import ManualTime
-
-NODE = BrokerNode(0, (Endpoint("PLAINTEXT", "localhost", 9092),), "rack-1")
-
-
-class Disk:
-    """Syncs at once unless told to fail."""
-
-    def __init__(self) -> None:
-        self.is_broken = False
-
-    async def offload(self, work: Callable[[], None]) -> None:
-        if self.is_broken:
-            raise OSError(errno.EIO, "Input/output error")
-        work()
-
-
-class Cluster:
-    def __init__(
-        self, path: Path | None = None, store: EmbeddedStore | None = None, **settings: str
-    ) -> None:
-        self.disk = Disk()
-        self.store = store or EmbeddedStore(path, offload=self.disk.offload)
-        self.store.open()
-        properties = {key.replace("_", "."): value for key, value in settings.items()}
-        self.config, _ = BrokerConfig.parse(properties)
-        time = ManualTime()
-        self.controller = Controller(
-            self.store,
-            0,
-            config=lambda: self.config,
-            clock=time.clock,
-            timers=Timers(time.clock, time.call_later),
-            random_bytes=os.urandom,
-        )
-        self.images: list[ClusterImage] = []
-        self.controller.on_image(self._note)
-
-    def _note(self, before: ClusterImage, after: ClusterImage) -> None:
-        if self.images:
-            assert before is self.images[-1]
-        self.images.append(after)
-
-    async def start(self) -> Cluster:
-        await self.controller.load()
-        await self.controller.register(NODE)
-        return self
-
-    async def stop(self) -> None:
-        await self.controller.close()
-        await self.store.close()
-
-    async def text(self, path: str) -> str:
-        return (await self.store.get(path)).data.decode()
-
-
-def run(main: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(main())  # type: ignore[arg-type]
+from tests.support.lone_controller import NODE, Cluster, run
 
 
 def test_a_first_start_founds_the_cluster() -> None:
@@ -344,106 +278,6 @@ def test_ids_are_uuids_of_version_4_that_do_not_look_like_a_flag() -> None:
             assert drawn[6] >> 4 == 4
             assert drawn[8] >> 6 == 2
             assert drawn[0] >> 2 != 62, "would start with '-'"
-
-    run(main)
-
-
-def test_after_a_disk_fault_the_controller_goes_on_from_what_is_durable(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def main() -> None:
-        cluster = await Cluster(tmp_path / "m").start()
-        await cluster.controller.create_topics([NewTopic("kept", 1, 1)])
-        cluster.disk.is_broken = True
-        with pytest.raises(ApiError) as caught:
-            await cluster.controller.create_topics([NewTopic("lost", 1, 1)])
-        assert caught.value.error is Error.KAFKA_STORAGE_ERROR
-        assert list(cluster.controller.image.topics) == ["kept"]
-        with pytest.raises(ApiError):
-            await cluster.controller.create_topics([NewTopic("lost", 1, 1)])
-        cluster.disk.is_broken = False
-        rows = await asyncio.gather(
-            *(cluster.controller.create_topics([NewTopic(f"t{n}", 1, 1)]) for n in range(5))
-        )
-        assert all(isinstance(row, TopicCreated) for (row,) in rows)
-        assert set(cluster.controller.image.topics) == {"kept", "t0", "t1", "t2", "t3", "t4"}
-        assert cluster.controller.image.brokers == {0: NODE}
-        await cluster.stop()
-
-    run(main)
-    assert "resigns: The metadata store did not take a change" in caplog.text
-
-
-def test_every_request_in_flight_hears_of_a_disk_fault(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def main() -> None:
-        cluster = await Cluster(tmp_path / "m").start()
-        cluster.disk.is_broken = True
-        rows = await asyncio.gather(
-            *(cluster.controller.create_topics([NewTopic(f"t{n}", 1, 1)]) for n in range(5)),
-            return_exceptions=True,
-        )
-        assert {row.error for row in rows if isinstance(row, ApiError)} == {
-            Error.KAFKA_STORAGE_ERROR
-        }
-        assert len(rows) == 5
-        assert cluster.controller.image.topics == {}
-        cluster.disk.is_broken = False
-        await cluster.stop()
-
-    run(main)
-    gc.collect()
-    assert "never retrieved" not in caplog.text
-
-
-def test_a_controller_that_was_replaced_can_change_nothing() -> None:
-    async def main() -> None:
-        cluster = await Cluster().start()
-        await cluster.store.set_if_version("/controller_epoch", b"9")
-        with pytest.raises(ApiError) as caught:
-            await cluster.controller.create_topics([NewTopic("t", 1, 1)])
-        assert caught.value.error is Error.NOT_CONTROLLER
-        assert await cluster.store.children("/brokers/topics") == []
-        await cluster.store.delete("/controller")
-        await cluster.store.create("/controller", paths.encode_controller(5, 0), ephemeral=True)
-        with pytest.raises(ApiError) as caught:
-            await cluster.controller.create_topics([NewTopic("t", 1, 1)])
-        assert caught.value.error is Error.NOT_CONTROLLER
-        await cluster.stop()
-
-    run(main)
-
-
-def test_a_second_broker_with_the_same_id_is_refused() -> None:
-    async def main() -> None:
-        cluster = await Cluster().start()
-        with pytest.raises(NodeExists):
-            await cluster.controller.register(NODE)
-        await cluster.stop()
-
-    run(main)
-
-
-def test_closing_answers_and_gives_the_office_back() -> None:
-    async def main() -> None:
-        cluster = await Cluster().start()
-        await cluster.controller.close()
-        assert await cluster.store.exists("/controller") is None
-        with pytest.raises(ApiError) as caught:
-            await cluster.controller.create_topics([NewTopic("t")])
-        assert caught.value.error is Error.NOT_CONTROLLER
-        await cluster.store.close()
-
-    run(main)
-
-
-def test_a_store_that_is_gone_at_start_is_the_callers_to_hear_of(tmp_path: Path) -> None:
-    async def main() -> None:
-        cluster = Cluster(tmp_path / "m")
-        await cluster.store.close()
-        with pytest.raises(StoreUnavailable):
-            await cluster.controller.load()
 
     run(main)
 

@@ -31,9 +31,9 @@ from moldau.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tests.support.fetching import append, append_marker, transactional
 from tests.support.old_messages import Old, compressed, message, plain
 from tests.support.services import Node, batch, play, turns
-from tests.unit.handlers.test_handlers_fetch import append, append_marker, transactional
 
 OLDS = [Old(b"a", b"one", 1_000_000), Old(None, b"two", 1_000_001)]
 
