@@ -9,6 +9,8 @@ repeated request (one behind) from the next one (equal):
     Empty            fenced      epoch bump   fenced      invalid
     CompleteAbort    answered    epoch bump   invalid     invalid
     CompleteCommit   invalid     epoch bump   answered    invalid
+
+A transaction that ended in version 1 kept its epoch, so whoever is one behind is fenced.
 """
 
 from __future__ import annotations
@@ -61,8 +63,11 @@ def _judge_version_2(transaction: Transaction, command: EndTransaction) -> Endin
     )
     if transaction.producer_id != command.producer_id and not rotated:
         raise unknown_producer(transaction, command.producer_id)
-    is_repeated = transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT) and (
-        rotated or transaction.producer_epoch == command.producer_epoch + 1
+    # Had it been ended in version 1, the epoch would be that of a producer that came since.
+    is_repeated = (
+        transaction.state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+        and transaction.client_version >= VERSION_2
+        and (rotated or transaction.producer_epoch == command.producer_epoch + 1)
     )
     if not is_repeated and transaction.producer_epoch != command.producer_epoch:
         raise fenced_producer(transaction, command.producer_epoch)

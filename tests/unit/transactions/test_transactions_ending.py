@@ -146,7 +146,7 @@ def test_version_1_at_rest_knows_a_repetition_by_the_state(
 def test_version_2_at_rest_knows_a_repetition_by_the_epoch(
     state: State, committed: bool, repeated: bool, expected: object
 ) -> None:
-    on = machine(transaction(state))
+    on = machine(transaction(state, client_version=VERSION_2))
     decision = decide(on, end_2(committed, producer_epoch=4 if repeated else 5))
     if expected == "bump":
         assert outcome(decision) == ProducerGranted(1000, 6)
@@ -159,6 +159,16 @@ def test_version_2_at_rest_knows_a_repetition_by_the_epoch(
         assert not decision.facts
     else:
         assert refusal(decision) == expected
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("state", [State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
+def test_a_fenced_producer_is_not_given_the_epoch_of_its_successor(
+    state: State, committed: bool
+) -> None:
+    # The successor ended a transaction in version 1, which keeps its epoch: it still writes in it.
+    on = machine(transaction(state, client_version=VERSION_1))
+    assert refusal(decide(on, end_2(committed, producer_epoch=4))) == Error.PRODUCER_FENCED
 
 
 @pytest.mark.parametrize("command", [end, end_2])
