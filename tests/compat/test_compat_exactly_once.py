@@ -6,7 +6,6 @@ MOLDAU_EOS_RUNS says how often the full demonstration is run with each client.
 from __future__ import annotations
 
 import os
-import random
 from collections import Counter
 from collections.abc import Callable
 
@@ -17,6 +16,7 @@ from tests.compat.clients.port import Record
 from tests.compat.exactly_once import Demo, committed_values, run
 from tests.compat.records import START_MS
 from tests.compat.stored import last_stable_offset
+from tests.support import seeds
 
 PARTITIONS, INSTANCES, RECORDS = 6, 3, 50_000
 KILLS = 6
@@ -60,9 +60,7 @@ def assert_exactly_once(demo: Demo, count: int) -> None:
 
 
 def kill_at_random(client: str, new_demo: NewDemo, count: int, kills: int, per: int) -> None:
-    seed = random.randrange(10**6)
-    print(f"seed {seed}")
-    chance = random.Random(seed)
+    chance = seeds.chance()
     demo = new_demo(count, records_max=per)
     # Between a tenth and nine tenths of the way, so that there is something left to lose.
     moments = [chance.randrange(count // 10, count * 9 // 10) for _ in range(kills)]
@@ -87,7 +85,7 @@ def test_a_loop_that_aborts_now_and_then_writes_every_record_once(
 ) -> None:
     demo = new_demo(1000, records_max=50, abort_every=3)
 
-    run(client, demo, 1000, 1, [], random.Random())
+    run(client, demo, 1000, 1, [], seeds.chance())
 
     assert_exactly_once(demo, 1000)
 

@@ -7,7 +7,6 @@ new one with the same id takes over.
 
 from __future__ import annotations
 
-import random
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support import seeds
 from tests.support.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 
@@ -125,9 +125,7 @@ class Writer(threading.Thread):
 def test_transactions_stay_whole_while_the_broker_is_killed_again_and_again(
     broker: BrokerProcess,
 ) -> None:
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    moments = random.Random(seed)
+    moments = seeds.chance()
     writer = Writer(broker.bootstrap)
     writer.start()
     for _ in range(KILLS):
@@ -142,11 +140,11 @@ def test_transactions_stay_whole_while_the_broker_is_killed_again_and_again(
     producer(broker.bootstrap, "bank")
     found = read_committed(broker.bootstrap)
     for number in writer.committed:
-        assert found[str(number).encode()] == RECORDS_PER_TRANSACTION, f"seed {seed}"
+        assert found[str(number).encode()] == RECORDS_PER_TRANSACTION
     for number in writer.aborted:
-        assert found[str(number).encode()] == 0, f"seed {seed}"
+        assert found[str(number).encode()] == 0
     for number in writer.unknown - writer.committed - writer.aborted:
-        assert found[str(number).encode()] in (0, RECORDS_PER_TRANSACTION), f"seed {seed}"
+        assert found[str(number).encode()] in (0, RECORDS_PER_TRANSACTION)
     assert len(writer.committed) > KILLS
 
 

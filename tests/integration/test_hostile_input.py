@@ -3,7 +3,7 @@
 Frames of every served API and version are mutated, truncated, given wrong sizes and sent byte by
 byte to a real broker. After every round a well-behaved client must still be able to produce and
 fetch, the broker's memory must stay bounded, and its log must not hold a single stack trace. The
-seed is printed; MOLDAU_HOSTILE_SEED replays it.
+seed is printed; MOLDAU_SEED replays it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from moldau.wire.messages.produce import (
     TopicProduceData,
 )
 from moldau.wire.messages.topics import CreatableTopic, CreateTopicsRequest
+from tests.support import seeds
 from tests.support.broker_process import BrokerProcess
 from tests.support.random_messages import RandomMessages
 
@@ -167,9 +168,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 def test_the_broker_outlives_hostile_frames_and_keeps_serving_others(
     broker: BrokerProcess,
 ) -> None:
-    seed = int(os.environ.get("MOLDAU_HOSTILE_SEED") or random.randrange(2**32))
-    print(f"seed {seed}")
-    dice = random.Random(seed)
+    dice = seeds.chance()
     batch = RandomMessages(dice).batch
     topics = [
         CreatableTopic(name=n, num_partitions=1, replication_factor=1) for n in ("good", "hostile")
@@ -180,15 +179,15 @@ def test_the_broker_outlives_hostile_frames_and_keeps_serving_others(
     frames = corpus(dice)
     check_service(broker.port, batch)
     memory_at_start = 0
-    for sent in range(0, FRAMES, FRAMES_PER_ROUND):
+    for sent in range(0, seeds.times(FRAMES), FRAMES_PER_ROUND):
         for _ in range(FRAMES_PER_ROUND // FRAMES_PER_CONNECTION):
             burst = [mutated(dice.choice(frames), dice) for _ in range(FRAMES_PER_CONNECTION)]
             attack(broker.port, burst, dice)
-        assert broker.process is not None and broker.process.poll() is None, f"died, seed {seed}"
+        assert broker.process is not None and broker.process.poll() is None, "died"
         check_service(broker.port, batch)
         memory_at_start = memory_at_start or resident_bytes(broker.pid)
         grown = resident_bytes(broker.pid) - memory_at_start
-        assert grown < MEMORY_GROWTH_BYTES_MAX, f"{grown} bytes more after {sent}, seed {seed}"
+        assert grown < MEMORY_GROWTH_BYTES_MAX, f"{grown} bytes more after {sent}"
     faults = [line for line in broker.log_text.splitlines() if "Request failed" in line]
-    assert not faults, f"seed {seed}: a handler broke, {faults[0]}"
-    assert "Traceback" not in broker.log_text, f"seed {seed}"
+    assert not faults, f"a handler broke, {faults[0]}"
+    assert "Traceback" not in broker.log_text

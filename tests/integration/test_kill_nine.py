@@ -7,7 +7,6 @@ moments and starts again on the same directory.
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support import seeds
 from tests.support.broker_process import BrokerProcess, free_port
 
 KILLS = 50
@@ -104,9 +104,7 @@ def consume_all(bootstrap: str, partition: int) -> list[int]:
 
 
 def test_acknowledged_records_survive_kill_nine_once_and_in_order(tmp_path: Path) -> None:
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    moments = random.Random(seed)
+    moments = seeds.chance()
     port = free_port()
     broker = BrokerProcess(tmp_path, port=port)
     broker.start()
@@ -125,7 +123,7 @@ def test_acknowledged_records_survive_kill_nine_once_and_in_order(tmp_path: Path
         for partition in range(PARTITIONS):
             stored = consume_all(broker.bootstrap, partition)
             acknowledged = load.acknowledged[partition]
-            assert stored == list(range(len(stored))), f"seed {seed}: lost, doubled or disordered"
+            assert stored == list(range(len(stored))), "lost, doubled or disordered"
             assert sorted(acknowledged) == acknowledged
             assert len(acknowledged) <= len(stored)
     finally:

@@ -5,6 +5,7 @@ one sentence says what is wrong, and nothing acknowledged is lost."""
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from tests.support.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 
 DISK_BYTES = 4 << 20
-VALUE = os.urandom(20_000)
+VALUE = random.Random(1).randbytes(20_000)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
 

@@ -15,6 +15,7 @@ from moldau.model.names import TopicPartition
 from moldau.records.codec import decode_batch
 from moldau.storage.log_store import LogStore
 from moldau.storage.threads import AtOnce
+from tests.support import seeds
 from tests.support.logs import SmallSettings, read_all, region_bytes
 from tests.support.virtual_time import ManualClock
 
@@ -56,7 +57,7 @@ def append_for_ever(directory: str) -> None:
 
 def test_everything_reported_survives_every_kill(tmp_path: Path) -> None:
     directory = str(tmp_path / "data")
-    chance = random.Random(5)
+    chance = seeds.chance(5)
     reported = 0
     for _ in range(KILLS):
         command = [sys.executable, "-m", "tests.integration.test_storage_kill", directory]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import seeds
 from tests.support.pipeline_world import make_topic, read_committed, send
 
 Name = Callable[[str], str]
@@ -84,7 +85,7 @@ def test_a_driver_killed_after_its_commit_and_a_task_killed_leave_each_batch_onc
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("seed", [1])
+@pytest.mark.parametrize("seed", seeds.parameters(1, first=1))
 def test_thirty_kills_at_random_points_leave_each_batch_once(fire: Fire, seed: int) -> None:
     chance = random.Random(seed)
     kills = 0

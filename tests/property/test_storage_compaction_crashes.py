@@ -19,6 +19,7 @@ from moldau.storage.cleaner import Cleaner
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_store import LogStore
 from moldau.storage.threads import AtOnce
+from tests.support import seeds
 from tests.support.compaction import NOW_MS, PARTITION, small_cleaner
 from tests.support.faulty_disk import Crash, FaultyDisk, storage_on
 from tests.support.logs import SmallSettings, region_bytes
@@ -160,15 +161,15 @@ def root() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def live(seeds: range, root: Path) -> None:
-    for seed in seeds:
+def live(block: int, root: Path) -> None:
+    for seed in seeds.several(BLOCK, first=block * BLOCK):
         directory = root / str(seed)
         directory.mkdir()
         life = Life(seed, directory)
         try:
             life.run()
         except BaseException as error:
-            error.add_note(f"seed {seed}; the last changes: {life.disk.history}")
+            error.add_note(f"the last changes: {life.disk.history}")
             raise
         finally:
             if hasattr(life, "store"):
@@ -179,10 +180,10 @@ def live(seeds: range, root: Path) -> None:
 
 @pytest.mark.parametrize("block", BLOCKS_SHORT)
 def test_compaction_loses_no_newest_record_to_a_crash(block: int, root: Path) -> None:
-    live(range(block * BLOCK, (block + 1) * BLOCK), root)
+    live(block, root)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", BLOCKS_LONG)
 def test_compaction_loses_nothing_two_thousand_times(block: int, root: Path) -> None:
-    live(range(block * BLOCK, (block + 1) * BLOCK), root)
+    live(block, root)

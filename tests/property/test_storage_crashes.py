@@ -27,6 +27,7 @@ from moldau.storage.log import PartitionLog
 from moldau.storage.log_store import LogStore
 from moldau.storage.producer_state import Origin
 from moldau.storage.threads import AtOnce
+from tests.support import seeds
 from tests.support.faulty_disk import DISK_FAULTS, Crash, FaultyDisk, storage_on
 from tests.support.log_truth import SEQUENCE_MASK, Truth
 from tests.support.logs import SmallSettings, batch, read_all
@@ -399,15 +400,15 @@ def root() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def live(seeds: range, root: Path) -> None:
-    for seed in seeds:
+def live(block: int, root: Path) -> None:
+    for seed in seeds.several(BLOCK, first=block * BLOCK):
         directory = root / str(seed)
         directory.mkdir()
         life = Life(seed, directory)
         try:
             life.run()
         except BaseException as error:
-            error.add_note(f"seed {seed}; the last changes: {life.disk.history}")
+            error.add_note(f"the last changes: {life.disk.history}")
             raise
         finally:
             if hasattr(life, "store"):
@@ -418,10 +419,10 @@ def live(seeds: range, root: Path) -> None:
 
 @pytest.mark.parametrize("block", BLOCKS_SHORT)
 def test_a_log_loses_nothing_to_kills_power_cuts_and_disk_errors(block: int, root: Path) -> None:
-    live(range(block * BLOCK, (block + 1) * BLOCK), root)
+    live(block, root)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", BLOCKS_LONG)
 def test_a_log_loses_nothing_ten_thousand_times(block: int, root: Path) -> None:
-    live(range(block * BLOCK, (block + 1) * BLOCK), root)
+    live(block, root)

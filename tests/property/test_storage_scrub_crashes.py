@@ -15,6 +15,7 @@ import pytest
 
 from moldau.storage.faults import StorageFault
 from moldau.storage.scrub_swap import swap_mended, swap_mended_offline
+from tests.support import seeds
 from tests.support.faulty_disk import Crash, DirectoryNode, FaultyDisk, FileNode, storage_on
 from tests.support.logs import LogBench
 from tests.support.mending import Replicas, contents, filled, flip, mended, twin
@@ -61,7 +62,7 @@ def test_a_disk_that_fails_during_a_repair_leaves_the_old_segment_or_the_new_one
     for change in range(1, CHANGES_MAX):
         root = tmp_path / f"run-{change}"
         bench = twin(damaged, root)
-        disk = disk_with(bench, random.Random(change))
+        disk = disk_with(bench, seeds.chance(change))
         disk.fail_at = {change: errno.EIO}
         with storage_on(disk), contextlib.suppress(StorageFault, OSError):
             repair(bench, others)
@@ -92,7 +93,7 @@ def test_a_repair_that_is_cut_short_anywhere_loses_nothing(
     for change in range(1, CHANGES_MAX):
         root = tmp_path / f"run-{change}"
         bench = twin(damaged, root)
-        disk = disk_with(bench, random.Random(change))
+        disk = disk_with(bench, seeds.chance(change))
         disk.crash_at = change
         finished = False
         try:

@@ -14,11 +14,12 @@ from moldau.records.compression import Codec
 from moldau.storage.compaction_files import DamagedSegment, read_batches
 from moldau.storage.following import checked_batches
 from moldau.storage.scrubbing import Damage, scrub_partition
+from tests.support import seeds
 from tests.support.logs import PARTITION, LogBench, SmallSettings, batch
 
 STARTED_MS = 1_700_000_000_000
 CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
-SEEDS = range(300)
+SEEDS = seeds.parameters(300)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ def test_nothing_is_found_where_nothing_is_damaged(bench: LogBench) -> None:
     "suffix", [".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint"]
 )
 def test_any_flipped_byte_beside_a_log_is_found_in_its_file(bench: LogBench, suffix: str) -> None:
-    chance = random.Random(suffix)
+    chance = seeds.chance(2)
     files = closed_files(bench, suffix)
     assert files
     for path in [files[0], files[len(files) // 2]]:
@@ -109,7 +110,7 @@ def batches_of(path: Path) -> list[tuple[int, BatchHeader]]:
 def test_any_flipped_byte_of_a_batchs_header_is_found_and_only_that_batch_blamed(
     bench: LogBench,
 ) -> None:
-    chance = random.Random(1)
+    chance = seeds.chance(1)
     path = closed_files(bench, ".log")[1]
     batches = batches_of(path)
     for position, header in (batches[0], batches[len(batches) // 2], batches[-1]):
@@ -145,7 +146,7 @@ def damaged_segments(bench: LogBench, seed: int) -> tuple[Path, bytes]:
     return path, bytes(content)
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds.parameters(50))
 def test_a_follower_refuses_a_damaged_batch_and_takes_those_before_it(
     bench: LogBench, seed: int
 ) -> None:
@@ -159,7 +160,7 @@ def test_a_follower_refuses_a_damaged_batch_and_takes_those_before_it(
     assert refused.value.error.name == "CORRUPT_MESSAGE"
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", seeds.parameters(50))
 def test_compaction_refuses_a_damaged_batch(bench: LogBench, seed: int, tmp_path: Path) -> None:
     _, content = damaged_segments(bench, seed)
     path = tmp_path / "segment.log"
@@ -168,7 +169,7 @@ def test_compaction_refuses_a_damaged_batch(bench: LogBench, seed: int, tmp_path
         list(read_batches(str(path), 0, len(content), 1 << 16, lambda count: None))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds.parameters(20))
 def test_recovery_cuts_a_damaged_batch_off(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     bench = LogBench(tmp_path, SmallSettings(segment_bytes=1_000))

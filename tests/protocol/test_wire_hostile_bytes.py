@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import tracemalloc
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from moldau.wire.primitives import DecodeError, uvarint
 from moldau.wire.schema import Message
 from tests.protocol import oracle
+from tests.support import seeds
 
 OURS = oracle.our_messages()
 MUTATIONS = 60
@@ -49,7 +49,7 @@ def test_a_message_cut_short_anywhere_is_refused() -> None:
 
 
 def test_flipped_bytes_never_raise_anything_but_decode_error() -> None:
-    draw = random.Random(20)
+    draw = seeds.chance(20)
     for cls, version, data in SAMPLES:
         for _ in range(MUTATIONS):
             mutant = bytearray(data)
@@ -63,7 +63,7 @@ def test_flipped_bytes_never_raise_anything_but_decode_error() -> None:
 
 
 def test_noise_never_raises_anything_but_decode_error() -> None:
-    draw = random.Random(21)
+    draw = seeds.chance(21)
     for cls, version, _ in SAMPLES:
         for size in (1, 9, 200):
             try:

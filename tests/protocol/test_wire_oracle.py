@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from moldau.wire.apis import APIS, request_class, response_class
 from moldau.wire.schema import Message
 from tests.protocol import oracle
+from tests.support import seeds
 
 OURS = oracle.our_messages()
 
@@ -35,16 +37,17 @@ def test_every_message_in_every_version_agrees_with_the_oracle(
 ) -> None:
     faults = []
     pairs = list(oracle.entities())
+    numbers = list(seeds.several(1, first=0))
     for theirs, version in pairs:
-        for shape in oracle.SHAPES:
-            seed = f"{theirs.__name__} {version} {shape}"
+        for shape, number in itertools.product(oracle.SHAPES, numbers):
+            seed = f"{theirs.__name__} {version} {shape} {number}"
             try:
                 compare(theirs, version, seed)
             except (AssertionError, ValueError, KeyError, TypeError) as fault:
                 faults.append(f"{seed}: {type(fault).__name__} {str(fault)[:200]}")
     assert not faults, "\n".join(faults)
     assert len(pairs) >= oracle.index_size()
-    record_compared(len(pairs), len(pairs) * len(oracle.SHAPES))
+    record_compared(len(pairs), len(pairs) * len(oracle.SHAPES) * len(numbers))
 
 
 def test_every_message_of_the_oracle_is_declared_with_its_versions() -> None:

@@ -2,12 +2,11 @@
 
 Each world is one seed: several clients of all ages join, sync, commit, vanish and return while the
 coordinator is restarted under them. After every step what must always hold is checked. A failure
-prints the seed; `SEED=… pytest` replays that world alone.
+prints the seed; `MOLDAU_SEED=… pytest` replays that world alone.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from collections import defaultdict
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from moldau.groups.facts import Protocol
 from moldau.groups.machine import GroupMachine
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
+from tests.support import seeds
 from tests.support.group_coordinator import GROUP, Coordinator, subscription
 
 WORLDS = 250
@@ -349,11 +349,5 @@ def durable_view(group: ClassicGroup) -> tuple[object, ...]:
 
 
 def test_random_interleavings_keep_every_promise() -> None:
-    given = os.environ.get("SEED")
-    first = int(given) if given else random.SystemRandom().randrange(1_000_000_000)
-    for seed in range(first, first + (1 if given else WORLDS)):
-        try:
-            World(seed).run()
-        except AssertionError:
-            print(f"SEED={seed}")
-            raise
+    for seed in seeds.several(WORLDS):
+        World(seed).run()

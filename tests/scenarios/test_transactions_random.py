@@ -8,7 +8,6 @@ only one producer of an id is alive, and everybody is answered once. A failure p
 
 from __future__ import annotations
 
-import os
 import random
 
 import pytest
@@ -28,6 +27,7 @@ from moldau.transactions.commands import (
 )
 from moldau.transactions.facts import EPOCH_LAST, VERSION_1, VERSION_2, TransactionMoved
 from moldau.transactions.states import State
+from tests.support import seeds
 from tests.support.random_producers import (
     CODEC,
     IDS,
@@ -296,17 +296,8 @@ def simulate(seed: int) -> Simulation:
     return simulation
 
 
-def seeds(number: int) -> list[int]:
-    chosen = os.environ.get("MOLDAU_SEED")
-    if chosen is not None:
-        return [int(chosen)]
-    first = random.SystemRandom().randrange(10**9)
-    print(f"seeds {first}..{first + number - 1}")
-    return list(range(first, first + number))
-
-
 def test_transactions_hold_their_promises_in_random_interleavings() -> None:
-    simulations = [simulate(seed) for seed in seeds(RUNS)]
+    simulations = [simulate(seed) for seed in seeds.several(RUNS)]
     outcomes = [
         attempt.outcome
         for simulation in simulations
@@ -321,5 +312,5 @@ def test_transactions_hold_their_promises_in_random_interleavings() -> None:
 
 @pytest.mark.long
 def test_transactions_hold_their_promises_in_very_many_interleavings() -> None:
-    for seed in seeds(RUNS_LONG):
+    for seed in seeds.several(RUNS_LONG):
         simulate(seed)

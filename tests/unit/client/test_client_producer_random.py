@@ -16,6 +16,7 @@ from moldau.client.accumulator import Accumulator
 from moldau.client.producer_batch import ProducerBatch, record_bytes
 from moldau.client.producer_sequences import SequenceBook
 from moldau.model.errors import Error
+from tests.support import seeds
 
 RECORDS = 300
 IN_FLIGHT_MAX = 5
@@ -119,7 +120,7 @@ class World:
         self.box.put_back(batch, 0)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds.parameters(200))
 def test_each_record_is_stored_once_and_in_order_whatever_is_lost(seed: int) -> None:
     world = World(seed)
     sent = [b"%d" % n for n in range(RECORDS)]
@@ -137,6 +138,6 @@ def test_each_record_is_stored_once_and_in_order_whatever_is_lost(seed: int) -> 
                 world.answer()
         elif not waiting and not world.box.incomplete:
             break
-    assert world.leader.log == sent, f"seed {seed}"
-    assert world.book.producer_epoch == 0, f"seed {seed}"
+    assert world.leader.log == sent
+    assert world.book.producer_epoch == 0
     assert world.box.free_bytes == 1 << 20

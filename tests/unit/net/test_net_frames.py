@@ -8,6 +8,7 @@ import struct
 import pytest
 
 from moldau.net.frames import SHARED_BYTES, FrameBuffer, FrameError
+from tests.support import seeds
 
 
 def feed(buffer: FrameBuffer, stream: bytes, cuts: random.Random) -> list[bytes]:
@@ -22,7 +23,7 @@ def feed(buffer: FrameBuffer, stream: bytes, cuts: random.Random) -> list[bytes]
     return frames
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds.parameters(20))
 def test_any_cut_of_a_stream_gives_the_same_frames(seed: int) -> None:
     cuts = random.Random(seed)
     sizes = [4, 10, 1000, SHARED_BYTES - 4, SHARED_BYTES - 3, SHARED_BYTES, 300_000]

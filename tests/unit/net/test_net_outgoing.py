@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import random
 import socket
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def drain(outgoing: Outgoing, there: socket.socket) -> bytes:
 
 @pytest.mark.parametrize("copies_files", [False, True], ids=["sendfile", "copied"])
 def test_bytes_and_regions_leave_in_order(tmp_path: Path, copies_files: bool) -> None:
-    content = os.urandom(1_500_000)
+    content = random.Random(1).randbytes(1_500_000)
     path = tmp_path / "segment"
     path.write_bytes(content)
     here, there = socket.socketpair()

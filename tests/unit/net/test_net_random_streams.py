@@ -7,6 +7,7 @@ import random
 import socket
 
 from moldau.net.server import SocketSettings
+from tests.support import seeds
 from tests.support.echo_server import (
     ECHO,
     LATER,
@@ -65,12 +66,10 @@ async def release_at_random(echo: EchoServer, dice: random.Random) -> None:
 
 
 def test_every_answer_arrives_in_order_however_the_bytes_are_cut() -> None:
-    seed = random.randrange(2**32)
-    print(f"seed {seed}")
-    dice = random.Random(seed)
+    dice = seeds.chance()
 
     async def scenario() -> None:
-        for _ in range(ROUNDS):
+        for _ in range(seeds.times(ROUNDS)):
             settings = SocketSettings(
                 send_buffer_bytes=dice.choice((-1, 30_000, 100_000)),
                 receive_buffer_bytes=dice.choice((-1, 30_000, 100_000)),

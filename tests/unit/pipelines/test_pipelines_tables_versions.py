@@ -8,6 +8,7 @@ import pytest
 
 from moldau.pipelines import tables_versions
 from moldau.pipelines.tables_versions import Joined, StreamTableJoin, TableTableJoin, Timed
+from tests.support import seeds
 
 LONG_MS = 1_000_000
 
@@ -68,7 +69,7 @@ def test_a_key_keeps_so_many_rows_at_most(monkeypatch: pytest.MonkeyPatch) -> No
     assert [each.row for each in join.versions] == [7, 8, 9]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds.parameters(20))
 @pytest.mark.parametrize("keeps_unmatched", [False, True])
 def test_in_whatever_order_rows_come_the_last_results_are_those_of_time(
     seed: int, keeps_unmatched: bool

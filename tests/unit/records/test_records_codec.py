@@ -20,6 +20,7 @@ from moldau.records.codec import (
     write_checksum,
 )
 from moldau.records.compression import Codec
+from tests.support import seeds
 
 NULLABLE = st.none() | st.binary(max_size=200)
 HEADERS = st.lists(st.tuples(st.text(max_size=8), NULLABLE), max_size=4).map(tuple)
@@ -42,7 +43,7 @@ def altered(batch: bytes, **fields: int) -> bytes:
 
 
 @pytest.mark.parametrize("codec", Codec)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=seeds.times(40), deadline=None)
 @given(ROWS, st.integers(0, 2**60))
 def test_records_come_back_as_they_were(codec: Codec, rows: list[tuple], base_offset: int) -> None:  # type: ignore[type-arg]
     records = [Record(base_offset + i, *row) for i, row in enumerate(rows)]

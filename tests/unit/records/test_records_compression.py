@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from moldau.model.errors import ApiError, Error
 from moldau.records.compression import Codec, compress, decompress
+from tests.support import seeds
 
 MIB = 1024 * 1024
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
@@ -59,7 +60,7 @@ def bomb(codec: Codec) -> bytes:
 
 
 @pytest.mark.parametrize("codec", Codec)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=seeds.times(40), deadline=None)
 @given(st.binary(max_size=2000), st.integers(1, 60))
 def test_what_was_compressed_comes_back(codec: Codec, data: bytes, times: int) -> None:
     assert bytes(decompress(codec, compress(codec, data * times), 120_000)) == data * times
@@ -97,7 +98,7 @@ def test_garbage_is_refused(codec: Codec) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=seeds.times(60), deadline=None)
 @given(st.data())
 def test_a_damaged_stream_is_refused_or_decoded_and_nothing_else(
     codec: Codec, data: st.DataObject

@@ -13,6 +13,7 @@ from moldau.records import filtering as installed
 from moldau.records import kernel
 from moldau.records.batch import HEADER_BYTES
 from moldau.records.codec import Record, encode_batch
+from tests.support import seeds
 from tests.support.uncompiled import uncompiled
 
 PLAIN = uncompiled(installed)
@@ -135,7 +136,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=seeds.times(150), deadline=None)
 @given(RECORDS, st.integers(0, 30), st.booleans(), st.integers(0, 1 << 41), st.booleans())
 def test_what_stays_is_copied_with_its_time_and_offset(
     records: list[Record], latest: int, tombstones_stay: bool, base: int, fixed: bool
@@ -161,7 +162,7 @@ def test_what_stays_is_copied_with_its_time_and_offset(
     assert rows == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=seeds.times(150), deadline=None)
 @given(st.binary(max_size=80), st.integers(0, 5))
 def test_any_bytes_are_judged_alike(content: bytes, count: int) -> None:
     outcomes = []

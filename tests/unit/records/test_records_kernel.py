@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from moldau.records import kernel as installed
 from moldau.records.batch import HEADER_BYTES
 from moldau.records.codec import Record, encode_batch
+from tests.support import seeds
 from tests.support.uncompiled import uncompiled
 
 PLAIN = uncompiled(installed)
@@ -244,7 +245,7 @@ def test_a_buffer_may_be_bytes_or_a_view_writable_or_not(kernel: ModuleType) -> 
 
 
 @pytest.mark.skipif(not installed.COMPILED, reason="there is no compiled kernel to compare with")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=seeds.times(300), deadline=None)
 @given(st.binary(max_size=80), st.integers(0, 6), st.data())
 def test_compiled_and_plain_agree_on_any_bytes(
     noise: bytes, count: int, data: st.DataObject

@@ -24,6 +24,7 @@ from moldau.records.compression import Codec
 from moldau.records.old_formats_fetch import for_old_readers
 from moldau.records.old_formats_lz4 import xxh32
 from moldau.records.old_formats_reading import first_offset, is_old, read_old, to_batches
+from tests.support import seeds
 from tests.support.old_messages import LOG_APPEND_TIME, Old, compressed, message, plain
 from tests.support.uncompiled import uncompiled
 
@@ -234,7 +235,7 @@ def test_a_message_is_found_by_its_offset() -> None:
         assert kernel.find_message(stored, 0, len(stored), 14) == (False, len(stored))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=seeds.times(300), deadline=None)
 @given(st.data())
 def test_no_bytes_do_harm_and_both_kernels_agree_on_them(data: st.DataObject) -> None:
     magic = data.draw(st.sampled_from([0, 1]))
@@ -269,7 +270,7 @@ def test_no_bytes_do_harm_and_both_kernels_agree_on_them(data: st.DataObject) ->
             assert refusal.error in (Error.CORRUPT_MESSAGE, Error.MESSAGE_TOO_LARGE)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=seeds.times(200), deadline=None)
 @given(st.binary(max_size=200), st.integers(0, 9), st.sampled_from([0, 1]), st.booleans())
 def test_both_kernels_write_the_same_messages(
     noise: bytes, count: int, magic: int, is_relative: bool

@@ -31,6 +31,7 @@ from moldau.records.validation import (
     RecordsRefused,
     validate_produce,
 )
+from tests.support import seeds
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
@@ -344,7 +345,7 @@ def test_a_batch_that_grows_too_large_by_recompression_is_refused() -> None:
     assert refused(batch, rules) == Error.MESSAGE_TOO_LARGE
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=seeds.times(400), deadline=None)
 @given(st.sampled_from(Codec), st.booleans(), st.data())
 def test_whatever_arrives_is_taken_with_a_right_checksum_or_refused(
     codec: Codec, resum: bool, data: st.DataObject

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import seeds
 from tests.support.compaction_model import CompactedLife
 
 BLOCK = 10
@@ -35,7 +36,7 @@ def live(seed: int) -> None:
         life.crash()
         life.check()
     except BaseException:
-        print(f"seed {seed}: {' '.join(done)}")
+        print(" ".join(done))
         raise
     finally:
         life.bench.let_go()
@@ -44,12 +45,12 @@ def live(seed: int) -> None:
 
 @pytest.mark.parametrize("block", range(10))
 def test_the_newest_record_of_each_key_survives_any_history(block: int) -> None:
-    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+    for seed in seeds.several(BLOCK, first=block * BLOCK):
         live(seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("block", range(12, 412))
 def test_the_newest_record_of_each_key_survives_very_many_histories(block: int) -> None:
-    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+    for seed in seeds.several(BLOCK, first=block * BLOCK):
         live(seed)

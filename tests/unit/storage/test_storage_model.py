@@ -1,8 +1,7 @@
 """Random histories of a log against a model that is nothing but a list of batches.
 
 Appends, transactions, rolls, truncations, retention, clean stops, crashes with torn tails and
-damaged files; after every step the log must say what the list says. A failure names its seed:
-`pytest "tests/unit/storage/test_storage_model.py::test_...[seed]"` replays the block it is in.
+damaged files; after every step the log must say what the list says. A failure names its seed.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import pytest
 
 from moldau.model.errors import ApiError, Error
 from moldau.records.batch import BatchHeader
+from tests.support import seeds
 from tests.support.log_truth import SEQUENCE_MASK, Truth
 from tests.support.logs import LogBench, SmallSettings, batch, headers_of, read_all
 
@@ -316,14 +316,10 @@ def root() -> Iterator[Path]:
 
 
 def live(block: int, root: Path) -> None:
-    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+    for seed in seeds.several(BLOCK, first=block * BLOCK):
         directory = root / str(seed)
         directory.mkdir()
-        try:
-            History(seed, directory).run()
-        except Exception as error:
-            error.add_note(f"seed {seed}")
-            raise
+        History(seed, directory).run()
         shutil.rmtree(directory)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 from pathlib import Path
 
 import pytest
 
 from moldau.records.codec import Record, encode_batch
+from tests.support import seeds
 from tests.support.logs import LogBench, SmallSettings, batch, full_disk, read_all, spans
 from tests.support.virtual_time import ManualClock
 
@@ -159,7 +159,7 @@ def test_any_damage_to_any_index_is_mended(
     bench.log.close()
     bench.remember()
     good = index_files(bench)
-    chance = random.Random(3)
+    chance = seeds.chance(3)
     names = bench.files(suffix)
     if clean and damage in ("random", "zeros"):
         # Of closed segments only missing entries are noticed then.

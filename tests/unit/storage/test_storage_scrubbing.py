@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 
 from moldau.storage.scrubbing import Damage, scrub_partition
+from tests.support import seeds
 from tests.support.logs import PARTITION, LogBench, SmallSettings, batch, read_all
 
 
@@ -67,7 +67,7 @@ def test_the_damaged_range_is_named_in_bytes_and_offsets(bench: LogBench) -> Non
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
 def test_a_damaged_file_beside_a_log_is_found(bench: LogBench, suffix: str) -> None:
     path = bench.directory / bench.files(suffix)[-2 if suffix != ".txnindex" else 0]
-    chance = random.Random(3)
+    chance = seeds.chance(3)
     path.write_bytes(chance.randbytes(path.stat().st_size))
     assert [each.path for each in damages(bench)] == [str(path)]
 

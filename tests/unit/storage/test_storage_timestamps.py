@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 
 from moldau.records.codec import Record, encode_batch
 from moldau.records.compression import Codec
+from tests.support import seeds
 from tests.support.logs import LogBench, SmallSettings, batch
 
 NOW_MS = 1_700_000_000_000
@@ -21,7 +21,7 @@ def bench(tmp_path: Path) -> LogBench:
 
 def test_the_first_record_that_is_not_earlier_is_found(bench: LogBench) -> None:
     """Against a plain search over all records, with timestamps that wander."""
-    chance = random.Random(7)
+    chance = seeds.chance(7)
     written: list[tuple[int, int]] = []
     for number in range(200):
         stamps = [NOW_MS + 10 * number + chance.randrange(-300, 300) for _ in range(3)]

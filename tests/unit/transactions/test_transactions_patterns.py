@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import re
 import time
 
 import pytest
 
 from moldau.transactions.patterns import Pattern, PatternError
+from tests.support import seeds
 
 PATTERNS = [
     "",
@@ -53,7 +53,7 @@ def test_a_pattern_means_what_re_means_by_it(text: str) -> None:
 
 
 def test_random_patterns_mean_what_re_means_by_them() -> None:
-    rng = random.Random(4)
+    rng = seeds.chance(4)
 
     def pattern(depth: int) -> str:
         match rng.randrange(6 if depth else 2):
@@ -70,7 +70,7 @@ def test_random_patterns_mean_what_re_means_by_them() -> None:
             case _:
                 return rng.choice(["^", "$", ""]) + pattern(depth - 1)
 
-    for _ in range(300):
+    for _ in range(seeds.times(300)):
         text = pattern(3)
         ours, theirs = Pattern(text), re.compile(text, re.ASCII)
         for _ in range(20):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import random
 from typing import BinaryIO
 
 import pytest
@@ -19,6 +18,7 @@ from moldau.wire.messages.fetch import (
 from moldau.wire.messages.metadata import MetadataResponse
 from moldau.wire.messages.replication import ControlledShutdownRequest
 from moldau.wire.primitives import DecodeError, EncodeError
+from tests.support import seeds
 
 FETCH, METADATA, API_VERSIONS = 1, 3, 18
 
@@ -105,8 +105,8 @@ def test_a_header_that_is_cut_short_or_garbage_is_refused(frame: str) -> None:
 
 
 def test_noise_is_a_header_or_refused() -> None:
-    draw = random.Random(7)
-    for _ in range(3000):
+    draw = seeds.chance(7)
+    for _ in range(seeds.times(3000)):
         noise = draw.randbytes(draw.randrange(40))
         try:
             assert read_request_header(noise).body_position <= len(noise)
