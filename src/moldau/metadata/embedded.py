@@ -9,6 +9,7 @@ from what the file really holds. Without a path it keeps nothing: that form is f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum, auto
@@ -70,7 +71,9 @@ class EmbeddedStore(SingleWrites):
             changes += len(frame.changes)
         self._tree = tree
         if self._file.size_bytes > COMPACT_FROM_BYTES and changes > 2 * len(tree):
-            self._file.rewrite(encode_frame(tree.transaction, tree.snapshot()))
+            # It only saves room: where there is none for it, the file serves as it is.
+            with contextlib.suppress(OSError):
+                self._file.rewrite(encode_frame(tree.transaction, tree.snapshot()))
         self._compact_at_bytes = max(COMPACT_FROM_BYTES, 4 * self._file.size_bytes)
         self._state = _State.OPEN
 
@@ -130,13 +133,14 @@ class EmbeddedStore(SingleWrites):
         ephemeral = [put for put in map(self._tree.put_of, self._tree.ephemerals()) if put]
         self._file.close()
         self.open()
+        # Before anything else can fail: the sessions behind these nodes go on.
+        self._tree.apply(ephemeral, self._tree.transaction)
         try:
             # Written anew: what a failed sync left in the page cache may not be on the disk.
             self._file.rewrite(encode_frame(self._tree.transaction, self._tree.snapshot()))
         except OSError as fault:
             self._state = _State.FAILED
             raise StoreUnavailable(self._file.path, f"cannot be written: {fault}") from fault
-        self._tree.apply(ephemeral, self._tree.transaction)
 
     async def _everything_synced(self) -> None:
         self._must_be_open()

@@ -8,6 +8,7 @@ data: the file is refused then, because dropping topics silently would be worse 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import struct
@@ -80,6 +81,9 @@ class JournalFile:
             os.rename(beside, self.path)
         except OSError:
             os.close(fd)
+            # Half a file is of no use, and takes room on a disk that may have none.
+            with contextlib.suppress(OSError):
+                os.unlink(beside)
             raise
         os.close(self._fd)
         self._fd = fd
