@@ -13,7 +13,7 @@ import pytest
 from tests.support import seeds
 
 ROOT = Path(__file__).parents[3]
-FAILING = '''
+FAILING = """
 import random
 import pytest
 from hypothesis import given, strategies as st
@@ -33,7 +33,7 @@ def test_parameter(seed):
 @given(st.integers())
 def test_examples(number):
     assert number < 1000
-'''
+"""
 
 
 def run(folder: Path, **flags: str) -> str:
