@@ -2,70 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from moldau.model.errors import ApiError, Error
-from moldau.model.names import TopicPartition
-from moldau.transactions.commands import (
-    AddPartitions,
-    EndTransaction,
-    InitProducer,
-    ProducerGranted,
-)
-from moldau.transactions.facts import VERSION_1, VERSION_2
+from moldau.transactions.commands import ProducerGranted
+from moldau.transactions.facts import VERSION_2
 from tests.support.transaction_world import World
-
-PLACE = TopicPartition("Topic-Test", 0)
-
-
-class Producer:
-    """As the Java client of the seeds: add the partition, then write to it."""
-
-    def __init__(self, world: World, transactional_id: str, version: int = VERSION_1) -> None:
-        self.world = world
-        self.transactional_id = transactional_id
-        self.version = version
-        self.id = self.epoch = -1
-
-    def init_transactions(self) -> None:
-        for _ in range(5):
-            command = InitProducer(self.transactional_id, 60_000, self.world.wall_ms)
-            outcome = self.world.ask(command)
-            if isinstance(outcome, ProducerGranted):
-                self.id, self.epoch = outcome
-                return
-            assert outcome.error == Error.CONCURRENT_TRANSACTIONS
-        raise AssertionError("no end of concurrent transactions")
-
-    def send(self, payload: str) -> None:
-        places = frozenset({PLACE})
-        added = self.world.ask(
-            AddPartitions(
-                self.transactional_id,
-                self.id,
-                self.epoch,
-                places,
-                self.world.wall_ms,
-                client_version=self.version,
-            )
-        )
-        assert added == {PLACE: Error.NONE}
-        self.world.partitions[PLACE].append(self.id, self.epoch, 0, payload)
-
-    def end(self, committed: bool) -> Any:
-        outcome = self.world.ask(
-            EndTransaction(
-                self.transactional_id,
-                self.id,
-                self.epoch,
-                committed,
-                self.world.wall_ms,
-                self.version,
-            )
-        )
-        if isinstance(outcome, ProducerGranted) and self.version == VERSION_2:
-            self.id, self.epoch = outcome
-        return outcome
+from tests.support.transcript_producer import PLACE, Producer
 
 
 def dump(world: World) -> list[str]:

@@ -106,6 +106,10 @@ class Simulation:
         late = [client for client in self.clients if client.late_writes]
         if late and self.rng.random() < 0.2:
             self.late_write(self.rng.choice(late))
+        repeating = [client for client in self.clients if client.late_requests]
+        if repeating and self.rng.random() < 0.1:
+            # Nobody waits for what becomes of it.
+            self.world.submit(self.rng.choice(repeating).late_requests.pop(0))
         for name, each in self.live.items():
             self.live[name] = [client for client in each if not client.is_dead]
             if not self.live[name]:
@@ -127,7 +131,7 @@ class Simulation:
             if fate < 0.1:
                 return
             if fate < 0.2:
-                self.repeated.append(answer)
+                self.repeat_later(answer)
             world.submit_answer(answer)
         elif self.repeated and rng.random() < 0.05:
             world.submit_answer(self.repeated.pop(0))
@@ -139,6 +143,13 @@ class Simulation:
                     world.answers.append(message.failed(Error.NETWORK_EXCEPTION, world.wall_ms))
                 return
             world.answers.append(world.deliver(broker, self.fault))
+
+    def repeat_later(self, answer: MarkersWritten) -> None:
+        """Each message is answered once, by whoever delivers it; what arrives again is old news of
+        a marker that is written. A failure told twice would be a lie about the marker that was
+        sent in between."""
+        written = {place: error for place, error in answer.results.items() if not error}
+        self.repeated.append(answer._replace(results=written))
 
     def move_leader(self, place: TopicPartition) -> None:
         """What a broker was sent it carries out before it can lead again: a marker that waits

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.apache_kafka import CLUSTER_ID, TOOL_JVM, ApacheKafka, fetch
@@ -34,13 +35,16 @@ def kafka39_home() -> Path:
     return home
 
 
-def java39_command(main_class: str, scratch: Path, level: str = "WARN") -> list[str]:
+def java39_command(
+    main_class: str, scratch: Path, level: str = "WARN", more: Sequence[Path] = ()
+) -> list[str]:
     """How to start a class of 3.9.1; it logs `level` and above to stderr."""
     scratch.mkdir(parents=True, exist_ok=True)
     logging = scratch / f"log4j-{level.lower()}.properties"
     logging.write_text(LOGGING.format(level=level))
-    jars = str(kafka39_home() / "libs" / "*")
-    return ["java", *TOOL_JVM, f"-Dlog4j.configuration=file:{logging}", "-cp", jars, main_class]
+    classpath = os.pathsep.join([str(kafka39_home() / "libs" / "*"), *map(str, more)])
+    option = f"-Dlog4j.configuration=file:{logging}"
+    return ["java", *TOOL_JVM, option, "-cp", classpath, main_class]
 
 
 def run_tool_39(

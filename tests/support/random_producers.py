@@ -86,6 +86,7 @@ class Client:
     attempt: Attempt | None = None
     attempts: list[Attempt] = field(default_factory=list)
     late_writes: list[LateWrite] = field(default_factory=list)
+    late_requests: list[Any] = field(default_factory=list)
 
     def act(self) -> None:
         if self.is_dead:
@@ -102,7 +103,7 @@ class Client:
             self._end(self.rng.random() < 0.7)
         elif self.version == VERSION_2 and self.rng.random() < 0.05:
             self._end(False)
-        elif self.version == VERSION_1 and self.attempt is None and self.rng.random() < 0.1:
+        elif self.attempt is None and self.rng.random() < 0.1:
             self._recover()
         else:
             self._begin_write()
@@ -125,6 +126,7 @@ class Client:
             return
         outcome, token = self.world.outcomes.pop(self.token), self.token
         self.token = None
+        self._leave_a_copy()
         if isinstance(outcome, ProducerIdNeeded):
             new_id = next(self.world.producer_ids)
             self.command = self.command._replace(new_producer_id=new_id)
@@ -141,6 +143,14 @@ class Client:
             assert isinstance(outcome, ProducerGranted)
             self.successes.append(Success(token, self, is_grant=False))
             self._ended(outcome)
+
+    def _leave_a_copy(self) -> None:
+        """The connection broke, the request was sent again on another one, and the first copy is
+        still to arrive. (Of an EndTxn of version 1 it could end the next transaction: its epoch
+        is the same. That is why there is a version 2.)"""
+        is_harmless = isinstance(self.command, InitProducer) or self.version == VERSION_2
+        if is_harmless and self.rng.random() < 0.05:
+            self.late_requests.append(self.command)
 
     def _become(self, granted: ProducerGranted) -> None:
         if (self.id, self.epoch) != granted:

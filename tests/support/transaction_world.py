@@ -93,15 +93,16 @@ class Partition:
         return seen
 
 
+class InFlight(NamedTuple):
+    broker: int
+    message: WriteMarkers
+    decided: int
+
+
 class Held(NamedTuple):
     position: int
     replies: tuple[Reply, ...]
-    sends: tuple[Send, ...]
-
-
-class InFlight(NamedTuple):
-    message: WriteMarkers
-    decided: int
+    sends: tuple[InFlight, ...]
 
 
 @dataclass
@@ -173,7 +174,8 @@ class World:
             self.timers.pop(timer.key, None)
             if timer.at is not None:
                 self.timers[timer.key] = timer.at, timer.command
-        self.held.append(Held(len(self.log), decision.replies, decision.sends))
+        sends = tuple(self.in_flight(send) for send in decision.sends)
+        self.held.append(Held(len(self.log), decision.replies, sends))
         if self.commits_at_once:
             self.commit(len(self.log))
         return decision
@@ -184,18 +186,22 @@ class World:
             _, replies, sends = self.held.popleft()
             for token, outcome in replies:
                 self.answer(token, outcome)
-            for destination, message in sends:
-                assert isinstance(destination, int)
-                assert isinstance(message, WriteMarkers)
-                place = max(
-                    index
-                    for index, fact in enumerate(self.decided)
-                    if fact.after.transactional_id == message.transactional_id
-                )
-                queue = self.network.setdefault(destination, deque())
-                queue.append(InFlight(message, place))
+            for send in sends:
+                self.network.setdefault(send.broker, deque()).append(send)
         if self.delivers_at_once:
             self.deliver_all()
+
+    def in_flight(self, send: Send) -> InFlight:
+        """Of which outcome it tells is known when it is decided: later there may be another."""
+        broker, message = send
+        assert isinstance(broker, int)
+        assert isinstance(message, WriteMarkers)
+        decided = max(
+            index
+            for index, fact in enumerate(self.decided)
+            if fact.after.transactional_id == message.transactional_id
+        )
+        return InFlight(broker, message, decided)
 
     def answer(self, token: int, outcome: object) -> None:
         if token != NO_TOKEN:
@@ -243,7 +249,7 @@ class World:
         self, broker: int, fault: Callable[[], Error] = lambda: Error.NONE
     ) -> MarkersWritten:
         """The broker's next message is carried out; its answer is not delivered yet."""
-        message, decided = self.network[broker].popleft()
+        _, message, decided = self.network[broker].popleft()
         results = {}
         for name in message.partitions:
             error = fault()

@@ -306,12 +306,18 @@ def _initialized(before: Transaction | None, command: InitProducer) -> Transacti
 
 def _check_expected(before: Transaction, command: InitProducer) -> None:
     """A producer that recovers must be the one we know, or the one whose epochs have just ended
-    and that has not heard of its new id."""
+    and that has not heard of its new id. Whoever opened a transaction has heard of its epoch: one
+    in another epoch has been replaced, and must not abort what its successor is at. (Kafka lets it
+    do so, and tells it afterwards.)"""
     expected = command.expected_producer_id
-    is_known = (
-        expected in (NO_PRODUCER_ID, before.producer_id)
-        or before.producer_epoch == NO_PRODUCER_EPOCH
-        or (expected == before.previous_producer_id and command.expected_epoch >= EPOCH_LAST)
+    is_open = before.state is State.ONGOING
+    if expected == before.producer_id and is_open:
+        if command.expected_epoch != before.producer_epoch:
+            raise fenced_producer(before, command.expected_epoch)
+        return
+    is_renamed = expected == before.previous_producer_id and command.expected_epoch >= EPOCH_LAST
+    is_known = expected in (NO_PRODUCER_ID, before.producer_id) or (
+        not is_open and (is_renamed or before.producer_epoch == NO_PRODUCER_EPOCH)
     )
     if not is_known:
         raise ApiError(

@@ -25,7 +25,7 @@ from tests.compat.clients.port import (
     Refused,
 )
 from tests.compat.clients.transaction_port import Fenced
-from tests.support import apache_kafka
+from tests.support import apache_kafka, apache_kafka_39
 
 SOURCES = Path(__file__).parent
 BUILD = SOURCES.parents[2] / "build" / "compat"
@@ -174,12 +174,25 @@ def franz_go(bootstrap: str) -> ProgramClient:
     return ProgramClient("franz-go", franz_go_command(), bootstrap)
 
 
-def java_command(main_class: str) -> list[str]:
+def java_classes() -> Path:
     folder = fresh_copy("java")
     sources = [path.name for path in folder.glob("*.java")]
     build(["javac", "-cp", apache_kafka.classpath(), "-d", "classes", *sources], folder)
-    return apache_kafka.tool_command(main_class, folder, folder / "classes")
+    return folder / "classes"
+
+
+def java_command(main_class: str) -> list[str]:
+    classes = java_classes()
+    return apache_kafka.tool_command(main_class, classes.parent, classes)
 
 
 def java(bootstrap: str) -> ProgramClient:
     return ProgramClient("java", java_command("Client"), bootstrap)
+
+
+def java_39(bootstrap: str) -> ProgramClient:
+    """The same program with the client of 3.9.1, which has transactions of version 1 alone and
+    lacks what `Groups.java` asks of groups."""
+    classes = java_classes()
+    command = apache_kafka_39.java39_command("Client", classes.parent, more=[classes])
+    return ProgramClient("java-3.9", command, bootstrap)

@@ -120,6 +120,24 @@ def test_a_producer_that_was_replaced_is_fenced(producer_id: int, epoch: int) ->
     assert refusal(decide(on, recovering(producer_id, epoch))) == Error.PRODUCER_FENCED
 
 
+@pytest.mark.parametrize(("producer_id", "epoch"), [(1000, 4), (1000, 6), (999, EPOCH_LAST)])
+def test_a_producer_that_was_replaced_does_not_abort_its_successor(
+    producer_id: int, epoch: int
+) -> None:
+    on = machine(ongoing(last_producer_epoch=4, previous_producer_id=999))
+    assert refusal(decide(on, recovering(producer_id, epoch))) == Error.PRODUCER_FENCED
+
+
+def test_a_recovering_producer_may_abort_its_own_transaction_and_go_on() -> None:
+    # It added a partition and never heard of it.
+    on = machine(ongoing())
+    decision = run(on, recovering(1000, 5))
+    assert states(decision) == [State.PREPARE_ABORT]
+    for send in decision.sends:
+        run(on, all_written(send))
+    assert outcome(run(on, recovering(1000, 5))) == ProducerGranted(1000, 6)
+
+
 def test_a_successor_makes_an_older_repetition_fail() -> None:
     on = machine(transaction())
     run(on, recovering(1000, 5))
