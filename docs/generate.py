@@ -94,7 +94,9 @@ def broker_configs() -> str:
         "`--override key=value`. The column *changes* says whether a setting can be altered while\n"
         "the broker runs (`kafka-configs --alter`): for one broker, or for the whole cluster.\n"
         "`listener.name.<name>.<key>` sets a key for one listener. An unknown key is a warning at\n"
-        "the start; a bad value stops the start with one sentence.\n",
+        "the start; a bad value stops the start with one sentence, and so does one that asks for\n"
+        "what Moldau cannot do yet. A setting without effect says why, and is named in a line at\n"
+        "the start when it is given another value than its default.\n",
     ]
     for title, table in GROUPS:
         parts.append(f"## {title}\n")

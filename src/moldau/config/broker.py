@@ -16,7 +16,7 @@ from moldau.config.broker_log import LogSettings
 from moldau.config.broker_network import NetworkSettings
 from moldau.config.broker_security import SecuritySettings
 from moldau.config.broker_share import ShareSettings
-from moldau.config.definition import HOUR, MINUTE, ConfigError, suggestion
+from moldau.config.definition import HOUR, MINUTE, ConfigError, Setting, suggestion
 from moldau.config.listeners import listening
 from moldau.model.cluster import Endpoint
 
@@ -80,6 +80,17 @@ class BrokerConfig(
         return self.with_overrides({**self.overrides, **own}) if own else self
 
     @classmethod
+    def row_of(cls, key: str) -> Setting | None:
+        """The row of a key, also behind `listener.name.<name>.` or a SASL mechanism's name."""
+        row = cls.rows.get(key)
+        if row is None and key.startswith(LISTENER_PREFIX):
+            _, _, rest = key.removeprefix(LISTENER_PREFIX).partition(".")
+            while rest and row is None:
+                row = cls.rows.get(rest)
+                _, _, rest = rest.partition(".")
+        return row
+
+    @classmethod
     def _of(cls, given: Mapping[str, str], overrides: Mapping[str, str]) -> BrokerConfig:
         texts = {**given, **overrides}
         values = dict(cls.defaults)
@@ -87,6 +98,8 @@ class BrokerConfig(
             row = cls.rows.get(key)
             if row is not None:
                 values[row.name] = row.parse(text)
+            elif key.startswith(LISTENER_PREFIX):
+                _check_for_listener(key, cls.row_of(key), text)
         _resolve(values, texts)
         _cross_check(values)
         places = listening(values, texts)
@@ -111,9 +124,18 @@ class BrokerConfig(
             yield f"accepted without effect: {', '.join(sorted(idle))}"
 
 
+def _check_for_listener(key: str, row: Setting | None, text: str) -> None:
+    """A value for one listener is held to the same row."""
+    if row is not None:
+        try:
+            row.parse(text)
+        except ConfigError as fault:
+            raise ConfigError(key, fault.value, fault.limit) from None
+
+
 def _resolve(values: dict[str, Any], texts: Mapping[str, str]) -> None:
     """Fills in settings whose default is another setting."""
-    _resolve_node_id(values, texts)
+    values["node_id"] = values["broker_id"] = _number_of(values, texts)
     if values["log_dirs"] is None:
         values["log_dirs"] = values["log_dir"]
     retention_ms = values["log_retention_ms"]
@@ -134,17 +156,18 @@ def _resolve(values: dict[str, Any], texts: Mapping[str, str]) -> None:
         values["num_replica_alter_log_dirs_threads"] = len(values["log_dirs"])
 
 
-def _resolve_node_id(values: dict[str, Any], texts: Mapping[str, str]) -> None:
+def _number_of(values: Mapping[str, Any], texts: Mapping[str, str]) -> int:
     node_id, broker_id = values["node_id"], values["broker_id"]
     if "node.id" in texts and "broker.id" in texts and node_id != broker_id:
         raise ConfigError(
             "broker.id", broker_id, f"must be the same as node.id, which is {node_id}"
         )
-    chosen = node_id if "node.id" in texts else broker_id
+    chosen: int = node_id if "node.id" in texts else broker_id
+    if chosen == -1 and values["zookeeper_connect"]:
+        limit = "no number is handed out yet; give this broker one that no other has"
+        raise ConfigError("broker.id", chosen, limit)
     # Nobody else can hand out a number when there is no ZooKeeper, and nobody else has one.
-    if chosen == -1 and not values["zookeeper_connect"]:
-        chosen = 0
-    values["node_id"] = values["broker_id"] = chosen
+    return max(0, chosen)
 
 
 def _cross_check(values: Mapping[str, Any]) -> None:

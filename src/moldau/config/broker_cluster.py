@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from moldau.config.broker_log import ONE_CHECKPOINT
+from moldau.config.client_metrics import NO_TELEMETRY
 from moldau.config.definition import (
     DAY,
     KIB,
@@ -19,6 +21,15 @@ from moldau.config.definition import (
 
 ZOOKEEPER_CLASS = "there are no Java classes; zookeeper.ssl.client.enable is enough"
 NO_PLUG_INS = "classes of the JVM cannot be loaded"
+POLICY_ASKED = "such a class cannot be loaded, so it could refuse nothing; leave it out"
+QUOTA_ASKED = "such a class cannot be loaded, so it could slow nobody down; leave it out"
+PROVIDER_ASKED = "no placeholder would be filled in; leave it out and write the values themselves"
+NO_QUOTAS = "clients have no quotas yet"
+NO_COPY_THROTTLE = "a copy between directories waits between its slices instead"
+NO_METRICS = "metrics are not kept yet"
+KERNEL_BUFFERS = "the kernel sizes the buffers of connections between brokers"
+COPIES_IN_TURN = "copies between directories take turns, a slice at a time"
+AS_THEY_COME = "requests to ZooKeeper are sent as they come, in order"
 NO_ENCODER = "dynamic passwords are kept in the metadata store as they are"
 REPLACED = "Apache Kafka dropped it, and nothing here needs it"
 
@@ -41,10 +52,10 @@ class ClusterSettings(Settings):
         "delete.topic.enable", True,
         doc="Whether topics can be deleted at all.")
     create_topic_policy_class_name: ClassName | None = setting(
-        "create.topic.policy.class.name", no_effect=NO_PLUG_INS,
+        "create.topic.policy.class.name", refused=POLICY_ASKED,
         doc="Class that may refuse the creation of a topic.")
     alter_config_policy_class_name: ClassName | None = setting(
-        "alter.config.policy.class.name", no_effect=NO_PLUG_INS,
+        "alter.config.policy.class.name", refused=POLICY_ASKED,
         doc="Class that may refuse a change of configuration.")
 
     # Replication
@@ -78,16 +89,16 @@ class ClusterSettings(Settings):
         "replica.socket.timeout.ms", 30 * SECOND,
         doc="How long a follower waits for its leader's answer.")
     replica_socket_receive_buffer_bytes: int = setting(
-        "replica.socket.receive.buffer.bytes", 64 * KIB, at_least=-1,
+        "replica.socket.receive.buffer.bytes", 64 * KIB, at_least=-1, no_effect=KERNEL_BUFFERS,
         doc="Receive buffer of a follower's connection; -1 leaves it to the kernel.")
     replica_high_watermark_checkpoint_interval_ms: Long = setting(
-        "replica.high.watermark.checkpoint.interval.ms", 5 * SECOND,
+        "replica.high.watermark.checkpoint.interval.ms", 5 * SECOND, no_effect=ONE_CHECKPOINT,
         doc="How often the high watermarks are written down.")
     num_replica_fetchers: int = setting(
         "num.replica.fetchers", 1, at_least=1, scope=Scope.CLUSTER,
         doc="Connections on which a broker follows each other broker.")
     num_replica_alter_log_dirs_threads: int | None = setting(
-        "num.replica.alter.log.dirs.threads",
+        "num.replica.alter.log.dirs.threads", no_effect=COPIES_IN_TURN,
         doc="Copies between directories that run at one time; without it, one per directory.")
 
     # Controller
@@ -129,7 +140,7 @@ class ClusterSettings(Settings):
         doc="How long to wait for the first connection to ZooKeeper; without it, "
             "zookeeper.session.timeout.ms.")
     zookeeper_max_in_flight_requests: int = setting(
-        "zookeeper.max.in.flight.requests", 10, at_least=1,
+        "zookeeper.max.in.flight.requests", 10, at_least=1, no_effect=AS_THEY_COME,
         doc="Requests to ZooKeeper that may be unanswered at one time.")
     zookeeper_set_acl: bool = setting(
         "zookeeper.set.acl", False,
@@ -172,10 +183,10 @@ class ClusterSettings(Settings):
 
     # Quotas
     quota_window_num: int = setting(
-        "quota.window.num", 11, at_least=1,
+        "quota.window.num", 11, at_least=1, no_effect=NO_QUOTAS,
         doc="Samples over which a client's rate is measured.")
     quota_window_size_seconds: int = setting(
-        "quota.window.size.seconds", 1, at_least=1,
+        "quota.window.size.seconds", 1, at_least=1, no_effect=NO_QUOTAS,
         doc="Length of one such sample.")
     replication_quota_window_num: int = setting(
         "replication.quota.window.num", 11, at_least=1,
@@ -184,19 +195,20 @@ class ClusterSettings(Settings):
         "replication.quota.window.size.seconds", 1, at_least=1,
         doc="Length of one such sample.")
     alter_log_dirs_replication_quota_window_num: int = setting(
-        "alter.log.dirs.replication.quota.window.num", 11, at_least=1,
+        "alter.log.dirs.replication.quota.window.num", 11, at_least=1, no_effect=NO_COPY_THROTTLE,
         doc="Samples over which the rate of copies between directories is measured.")
     alter_log_dirs_replication_quota_window_size_seconds: int = setting(
         "alter.log.dirs.replication.quota.window.size.seconds", 1, at_least=1,
+        no_effect=NO_COPY_THROTTLE,
         doc="Length of one such sample.")
     controller_quota_window_num: int = setting(
-        "controller.quota.window.num", 11, at_least=1,
+        "controller.quota.window.num", 11, at_least=1, no_effect=NO_QUOTAS,
         doc="Samples over which the rate of topic changes is measured.")
     controller_quota_window_size_seconds: int = setting(
-        "controller.quota.window.size.seconds", 1, at_least=1,
+        "controller.quota.window.size.seconds", 1, at_least=1, no_effect=NO_QUOTAS,
         doc="Length of one such sample.")
     client_quota_callback_class: ClassName | None = setting(
-        "client.quota.callback.class", no_effect=NO_PLUG_INS,
+        "client.quota.callback.class", refused=QUOTA_ASKED,
         doc="Class that decides which quota a client has.")
 
     # Metrics
@@ -211,19 +223,20 @@ class ClusterSettings(Settings):
         "kafka.metrics.polling.interval.secs", 10, at_least=1, no_effect=NO_PLUG_INS,
         doc="How often the older kind of reporters looks at metrics.")
     metrics_num_samples: int = setting(
-        "metrics.num.samples", 2, at_least=1,
+        "metrics.num.samples", 2, at_least=1, no_effect=NO_METRICS,
         doc="Samples over which a metric's rate is computed.")
     metrics_sample_window_ms: Long = setting(
-        "metrics.sample.window.ms", 30 * SECOND, at_least=1,
+        "metrics.sample.window.ms", 30 * SECOND, at_least=1, no_effect=NO_METRICS,
         doc="Length of one such sample.")
     metrics_recording_level: str = setting(
         "metrics.recording.level", "INFO", one_of=("INFO", "DEBUG", "TRACE"), ignore_case=True,
+        no_effect=NO_METRICS,
         doc="How detailed the metrics are.")
     auto_include_jmx_reporter: bool = setting(
         "auto.include.jmx.reporter", True, no_effect="there is no JMX",
         doc="Kept from old releases: report metrics over JMX.")
     telemetry_max_bytes: int = setting(
-        "telemetry.max.bytes", 1 * MIB, at_least=1,
+        "telemetry.max.bytes", 1 * MIB, at_least=1, no_effect=NO_TELEMETRY,
         doc="Largest batch of its own metrics that a client may send.")
     log4j_configuration: str | None = setting(
         "log4j.configuration", no_effect="the broker logs to its standard output",
@@ -237,5 +250,5 @@ class ClusterSettings(Settings):
         "producer.id.expiration.check.interval.ms", 10 * MINUTE, at_least=1, hidden=True,
         doc="How often idle producers are looked for.")
     config_providers: Names = setting(
-        "config.providers", (), scope=Scope.CLUSTER, no_effect=NO_PLUG_INS,
+        "config.providers", (), scope=Scope.CLUSTER, refused=PROVIDER_ASKED,
         doc="Names of classes that fill in placeholders in this file.")

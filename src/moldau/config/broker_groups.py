@@ -17,6 +17,10 @@ from moldau.config.definition import (
     setting,
 )
 
+NO_CONSUMER_PROTOCOL = "groups of the consumer protocol (KIP-848) are not served yet"
+NO_SHARE_GROUPS = "share groups are not served yet"
+NO_STREAMS_GROUPS = "streams groups are not served yet"
+CLASSIC_ONLY = "the classic protocol is the one that is served so far"
 ONE_LOOP = "coordinators run on the broker's event loop"
 WHOLE_BATCHES = "coordinators write and load whole batches without a buffer of their own"
 CAPPED = "While the cluster has fewer brokers, it gets as many replicas as there are brokers."
@@ -53,7 +57,7 @@ class GroupSettings(Settings):
         no_effect="commits always wait for all in-sync replicas",
         doc="Kept from old releases: acknowledgements that a commit waits for.")
     offsets_load_buffer_size: int = setting(
-        "offsets.load.buffer.size", 5 * MIB, at_least=1,
+        "offsets.load.buffer.size", 5 * MIB, at_least=1, no_effect=WHOLE_BATCHES,
         doc="Bytes read at a time when a coordinator loads its groups.")
     offset_metadata_max_bytes: int = setting(
         "offset.metadata.max.bytes", 4096, at_least=0,
@@ -77,7 +81,7 @@ class GroupSettings(Settings):
     # The coordinator
     group_coordinator_rebalance_protocols: Names = setting(
         "group.coordinator.rebalance.protocols", ("classic", "consumer", "streams"),
-        one_of=("consumer", "classic", "share", "streams"),
+        one_of=("consumer", "classic", "share", "streams"), no_effect=CLASSIC_ONLY,
         doc="Group protocols that clients may use.")
     group_coordinator_threads: int = setting(
         "group.coordinator.threads", 4, at_least=1, no_effect=ONE_LOOP,
@@ -96,84 +100,101 @@ class GroupSettings(Settings):
     # Consumer groups (KIP-848)
     group_consumer_session_timeout_ms: int = setting(
         "group.consumer.session.timeout.ms", 45 * SECOND, at_least=1,
+        no_effect=NO_CONSUMER_PROTOCOL,
         doc="A member that has not been heard of for this long is removed.")
     group_consumer_min_session_timeout_ms: int = setting(
         "group.consumer.min.session.timeout.ms", 45 * SECOND, at_least=1,
+        no_effect=NO_CONSUMER_PROTOCOL,
         doc="Shortest session timeout that a group may be given.")
     group_consumer_max_session_timeout_ms: int = setting(
         "group.consumer.max.session.timeout.ms", 60 * SECOND, at_least=1,
+        no_effect=NO_CONSUMER_PROTOCOL,
         doc="Longest session timeout that a group may be given.")
     group_consumer_heartbeat_interval_ms: int = setting(
         "group.consumer.heartbeat.interval.ms", 5 * SECOND, at_least=1,
+        no_effect=NO_CONSUMER_PROTOCOL,
         doc="How often members are told to report.")
     group_consumer_min_heartbeat_interval_ms: int = setting(
         "group.consumer.min.heartbeat.interval.ms", 5 * SECOND, at_least=1,
+        no_effect=NO_CONSUMER_PROTOCOL,
         doc="Shortest heartbeat interval that a group may be given.")
     group_consumer_max_heartbeat_interval_ms: int = setting(
         "group.consumer.max.heartbeat.interval.ms", 15 * SECOND, at_least=1,
+        no_effect=NO_CONSUMER_PROTOCOL,
         doc="Longest heartbeat interval that a group may be given.")
     group_consumer_max_size: int = setting(
-        "group.consumer.max.size", INT_MAX, at_least=1,
+        "group.consumer.max.size", INT_MAX, at_least=1, no_effect=NO_CONSUMER_PROTOCOL,
         doc="Members that one consumer group may have.")
     group_consumer_assignors: Names = setting(
-        "group.consumer.assignors", ("uniform", "range"),
+        "group.consumer.assignors", ("uniform", "range"), no_effect=NO_CONSUMER_PROTOCOL,
         doc="Ways to share out partitions on the broker; the first is the default.")
     group_consumer_migration_policy: str = setting(
         "group.consumer.migration.policy", "bidirectional", ignore_case=True,
         one_of=("disabled", "downgrade", "upgrade", "bidirectional"),
+        no_effect=NO_CONSUMER_PROTOCOL,
         doc="Whether groups may change between the classic and the consumer protocol.")
     group_consumer_assignment_interval_ms: int = setting(
         "group.consumer.assignment.interval.ms", 1 * SECOND, at_least=0, scope=Scope.CLUSTER,
+        no_effect=NO_CONSUMER_PROTOCOL,
         doc="Shortest time between two assignments of a group.")
     group_consumer_min_assignment_interval_ms: int = setting(
-        "group.consumer.min.assignment.interval.ms", 0, at_least=0,
+        "group.consumer.min.assignment.interval.ms", 0, at_least=0, no_effect=NO_CONSUMER_PROTOCOL,
         doc="Shortest assignment interval that a group may be given.")
     group_consumer_max_assignment_interval_ms: int = setting(
         "group.consumer.max.assignment.interval.ms", 15 * SECOND, at_least=0,
+        no_effect=NO_CONSUMER_PROTOCOL,
         doc="Longest assignment interval that a group may be given.")
     group_consumer_regex_refresh_interval_ms: int = setting(
         "group.consumer.regex.refresh.interval.ms", 10 * MINUTE, at_least=10 * SECOND, hidden=True,
+        no_effect=NO_CONSUMER_PROTOCOL,
         doc="How often patterns are matched against the topics again.")
 
     # Streams groups (KIP-1071)
     group_streams_session_timeout_ms: int = setting(
-        "group.streams.session.timeout.ms", 45 * SECOND, at_least=1,
+        "group.streams.session.timeout.ms", 45 * SECOND, at_least=1, no_effect=NO_STREAMS_GROUPS,
         doc="A streams member that has not been heard of for this long is removed.")
     group_streams_min_session_timeout_ms: int = setting(
         "group.streams.min.session.timeout.ms", 45 * SECOND, at_least=1,
+        no_effect=NO_STREAMS_GROUPS,
         doc="Shortest session timeout that a streams group may be given.")
     group_streams_max_session_timeout_ms: int = setting(
         "group.streams.max.session.timeout.ms", 60 * SECOND, at_least=1,
+        no_effect=NO_STREAMS_GROUPS,
         doc="Longest session timeout that a streams group may be given.")
     group_streams_heartbeat_interval_ms: int = setting(
-        "group.streams.heartbeat.interval.ms", 5 * SECOND, at_least=1,
+        "group.streams.heartbeat.interval.ms", 5 * SECOND, at_least=1, no_effect=NO_STREAMS_GROUPS,
         doc="How often streams members are told to report.")
     group_streams_min_heartbeat_interval_ms: int = setting(
         "group.streams.min.heartbeat.interval.ms", 5 * SECOND, at_least=1,
+        no_effect=NO_STREAMS_GROUPS,
         doc="Shortest heartbeat interval that a streams group may be given.")
     group_streams_max_heartbeat_interval_ms: int = setting(
         "group.streams.max.heartbeat.interval.ms", 15 * SECOND, at_least=1,
+        no_effect=NO_STREAMS_GROUPS,
         doc="Longest heartbeat interval that a streams group may be given.")
     group_streams_max_size: int = setting(
-        "group.streams.max.size", INT_MAX, at_least=1,
+        "group.streams.max.size", INT_MAX, at_least=1, no_effect=NO_STREAMS_GROUPS,
         doc="Members that one streams group may have.")
     group_streams_num_standby_replicas: int = setting(
-        "group.streams.num.standby.replicas", 0, at_least=0,
+        "group.streams.num.standby.replicas", 0, at_least=0, no_effect=NO_STREAMS_GROUPS,
         doc="Warm copies of the state that a streams group keeps.")
     group_streams_max_standby_replicas: int = setting(
-        "group.streams.max.standby.replicas", 2, at_least=0,
+        "group.streams.max.standby.replicas", 2, at_least=0, no_effect=NO_STREAMS_GROUPS,
         doc="Most warm copies that a streams group may be given.")
     group_streams_initial_rebalance_delay_ms: int = setting(
         "group.streams.initial.rebalance.delay.ms", 3 * SECOND, at_least=0,
+        no_effect=NO_STREAMS_GROUPS,
         doc="How long a new streams group waits for more members.")
     group_streams_assignment_interval_ms: int = setting(
         "group.streams.assignment.interval.ms", 1 * SECOND, at_least=0, scope=Scope.CLUSTER,
+        no_effect=NO_STREAMS_GROUPS,
         doc="Shortest time between two assignments of a streams group.")
     group_streams_min_assignment_interval_ms: int = setting(
-        "group.streams.min.assignment.interval.ms", 0, at_least=0,
+        "group.streams.min.assignment.interval.ms", 0, at_least=0, no_effect=NO_STREAMS_GROUPS,
         doc="Shortest assignment interval that a streams group may be given.")
     group_streams_max_assignment_interval_ms: int = setting(
         "group.streams.max.assignment.interval.ms", 15 * SECOND, at_least=0,
+        no_effect=NO_STREAMS_GROUPS,
         doc="Longest assignment interval that a streams group may be given.")
 
     # Transactions
@@ -190,7 +211,7 @@ class GroupSettings(Settings):
         "transaction.state.log.segment.bytes", 100 * MIB, at_least=1,
         doc="Segment size of __transaction_state.")
     transaction_state_log_load_buffer_size: int = setting(
-        "transaction.state.log.load.buffer.size", 5 * MIB, at_least=1,
+        "transaction.state.log.load.buffer.size", 5 * MIB, at_least=1, no_effect=WHOLE_BATCHES,
         doc="Bytes read at a time when a coordinator loads its transactions.")
     transaction_max_timeout_ms: int = setting(
         "transaction.max.timeout.ms", 15 * MINUTE, at_least=1,

@@ -22,6 +22,9 @@ from moldau.config.definition import (
 )
 
 ONE_FORMAT = "records are stored in message format 2"
+ONE_CHECKPOINT = "it is written together with the recovery points"
+AT_ONCE = "a failed directory is taken out of use at once"
+NOT_CORDONED = "directories cannot be cordoned yet; leave it out"
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 # Rows stay compact, so that the table can be read as one.
@@ -37,13 +40,13 @@ class LogSettings(Settings):
         "log.dir", ("/tmp/kafka-logs",),
         doc="The directory that holds the partitions when log.dirs is not set.")
     cordoned_log_dirs: Names = setting(
-        "cordoned.log.dirs", (), scope=Scope.PER_BROKER,
+        "cordoned.log.dirs", (), scope=Scope.PER_BROKER, refused=NOT_CORDONED,
         doc="Directories that take no new partitions; * means all.")
     num_recovery_threads_per_data_dir: int = setting(
         "num.recovery.threads.per.data.dir", 2, at_least=1, scope=Scope.CLUSTER,
         doc="Threads per directory that check logs at start and flush them at stop.")
     log_dir_failure_timeout_ms: Long = setting(
-        "log.dir.failure.timeout.ms", 30 * SECOND, at_least=1,
+        "log.dir.failure.timeout.ms", 30 * SECOND, at_least=1, no_effect=AT_ONCE,
         doc="The broker stops if it cannot report a failed directory within this time.")
 
     # Segments
@@ -127,6 +130,7 @@ class LogSettings(Settings):
         doc="How often the recovery points are written: recovery after a crash starts there.")
     log_flush_start_offset_checkpoint_interval_ms: int = setting(
         "log.flush.start.offset.checkpoint.interval.ms", 1 * MINUTE, at_least=0,
+        no_effect=ONE_CHECKPOINT,
         doc="How often the first offset of every partition is written down.")
     log_initial_task_delay_ms: Long = setting(
         "log.initial.task.delay.ms", 30 * SECOND, at_least=0, hidden=True,

@@ -17,6 +17,10 @@ from moldau.config.definition import (
 )
 
 LEGACY_LISTENER = "Kept from old releases, used only when listeners is not set:"
+GIVEN_NUMBERS = "no number is handed out yet: a broker with zookeeper.connect needs broker.id"
+ONE_LOOP = "one event loop serves all sockets and does the chores"
+EVERY_LISTENER = "every listener takes what the controller says, and one event loop answers all"
+NO_LOG_IN = "nobody logs in: every listener is PLAINTEXT"
 WAITING_IS_INDEXED = "waiting requests are forgotten the moment they complete"
 
 # Rows stay compact, so that the table can be read as one.
@@ -30,13 +34,13 @@ class NetworkSettings(Settings):
         doc="Number of this broker, unique in the cluster; the newer name of broker.id.")
     broker_id: int = setting(
         "broker.id", -1, at_least=-1,
-        doc="Number of this broker, unique in the cluster; -1 lets the cluster choose one, and a "
-            "broker without ZooKeeper is then number 0.")
+        doc="Number of this broker, unique in the cluster; a broker without ZooKeeper that "
+            "is given none is number 0.")
     broker_id_generation_enable: bool = setting(
-        "broker.id.generation.enable", True,
+        "broker.id.generation.enable", True, no_effect=GIVEN_NUMBERS,
         doc="Let ZooKeeper hand out a number above reserved.broker.max.id when none is set.")
     reserved_broker_max_id: int = setting(
-        "reserved.broker.max.id", 1000, at_least=0,
+        "reserved.broker.max.id", 1000, at_least=0, no_effect=GIVEN_NUMBERS,
         doc="Highest number that people may give a broker; generated numbers start above it.")
     broker_rack: str | None = setting(
         "broker.rack",
@@ -65,7 +69,7 @@ class NetworkSettings(Settings):
         one_of=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         doc="Security protocol between brokers; set this or inter.broker.listener.name, not both.")
     control_plane_listener_name: str | None = setting(
-        "control.plane.listener.name",
+        "control.plane.listener.name", no_effect=EVERY_LISTENER,
         doc="Listener kept for what the controller says to brokers, so that data requests never "
             "delay it.")
     early_start_listeners: Names | None = setting(
@@ -119,19 +123,18 @@ class NetworkSettings(Settings):
         "connections.max.idle.ms", 10 * MINUTE, aliases=("conntions.max.idle.ms",),
         doc="A connection on which nothing happened for this long is closed.")
     connection_failed_authentication_delay_ms: int = setting(
-        "connection.failed.authentication.delay.ms", 100, at_least=0,
+        "connection.failed.authentication.delay.ms", 100, at_least=0, no_effect=NO_LOG_IN,
         doc="Wait before closing a connection that failed to authenticate, to slow down guessing.")
 
     # Requests
     num_network_threads: int = setting(
-        "num.network.threads", 3, at_least=1, scope=Scope.CLUSTER,
-        doc="Bounds the threads that may help with connections; sockets are served by one event "
-            "loop.")
+        "num.network.threads", 3, at_least=1, scope=Scope.CLUSTER, no_effect=ONE_LOOP,
+        doc="Threads that read requests and send answers.")
     num_io_threads: int = setting(
         "num.io.threads", 8, at_least=1, scope=Scope.CLUSTER,
         doc="Threads for work that may block on a disk: flushing, recovery, cleaning.")
     background_threads: int = setting(
-        "background.threads", 10, at_least=1, scope=Scope.CLUSTER,
+        "background.threads", 10, at_least=1, scope=Scope.CLUSTER, no_effect=ONE_LOOP,
         doc="Threads for periodic chores such as deleting old files.")
     queued_max_requests: int = setting(
         "queued.max.requests", 500, at_least=1, aliases=("queued.max_requests",),
@@ -139,8 +142,8 @@ class NetworkSettings(Settings):
             "read.")
     queued_max_request_bytes: Long = setting(
         "queued.max.request.bytes", -1,
-        doc="Bytes of requests read but not yet answered; -1 sets no bound besides the number of "
-            "requests.")
+        doc="Bytes of requests longer than 64 KiB that are read but not yet answered, over all "
+            "connections; -1 sets no bound besides the number of requests.")
     request_timeout_ms: int = setting(
         "request.timeout.ms", 30 * SECOND, at_least=0,
         doc="How long this broker waits for another broker's answer.")

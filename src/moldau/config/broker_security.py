@@ -20,6 +20,16 @@ from moldau.config.definition import (
 NO_JAVA_TLS = "TLS comes from OpenSSL, not from a JVM"
 NO_KERBEROS = "Kerberos is not supported"
 NO_PLUG_INS = "classes of the JVM cannot be loaded"
+NO_TLS = "no listener can speak TLS yet, and one that should is refused"
+NO_SASL = "no listener can ask for a log-in yet, and one that should is refused"
+NO_ACLS = "there are no access control lists yet, and authorizer.class.name is refused"
+NO_TOKENS = "there are no delegation tokens yet, and delegation.token.secret.key is refused"
+TLS_ASKED = "there is no TLS yet, so no certificate would be asked for; leave it out"
+ACLS_ASKED = (
+    "there are no access control lists yet, so everybody could do everything; leave it out and "
+    "let only trusted machines reach the broker"
+)
+TOKENS_ASKED = "there are no delegation tokens yet; leave it out"
 NO_OAUTH = "OAuth tokens are not supported"
 
 # Rows stay compact, so that the table can be read as one.
@@ -29,13 +39,13 @@ NO_OAUTH = "OAuth tokens are not supported"
 class SecuritySettings(Settings):
     # Authorization
     authorizer_class_name: str = setting(
-        "authorizer.class.name", "",
+        "authorizer.class.name", "", refused=ACLS_ASKED,
         doc="Any class name switches access control lists on; empty leaves everything open.")
     super_users: str = setting(
-        "super.users", "",
+        "super.users", "", no_effect=NO_ACLS,
         doc="Principals that may do everything, separated by semicolons: User:alice;User:bob.")
     allow_everyone_if_no_acl_found: bool = setting(
-        "allow.everyone.if.no.acl.found", False,
+        "allow.everyone.if.no.acl.found", False, no_effect=NO_ACLS,
         doc="Leave resources open for which no access control list exists.")
     principal_builder_class: ClassName = setting(
         "principal.builder.class",
@@ -43,7 +53,7 @@ class SecuritySettings(Settings):
         scope=Scope.PER_BROKER, no_effect=NO_PLUG_INS,
         doc="Class that names the user behind a connection.")
     ssl_principal_mapping_rules: str = setting(
-        "ssl.principal.mapping.rules", "DEFAULT",
+        "ssl.principal.mapping.rules", "DEFAULT", no_effect=NO_TLS,
         doc="Rules that turn the name in a client's certificate into a user name.")
     security_providers: str | None = setting(
         "security.providers", no_effect=NO_PLUG_INS,
@@ -51,55 +61,56 @@ class SecuritySettings(Settings):
 
     # TLS
     ssl_keystore_type: str = setting(
-        "ssl.keystore.type", "JKS", scope=Scope.PER_BROKER,
+        "ssl.keystore.type", "JKS", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="Form of the broker's key and certificate: PEM, PKCS12 or JKS.")
     ssl_keystore_location: str | None = setting(
-        "ssl.keystore.location", scope=Scope.PER_BROKER,
+        "ssl.keystore.location", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="File with the broker's key and certificate.")
     ssl_keystore_password: Password | None = setting(
-        "ssl.keystore.password", scope=Scope.PER_BROKER,
+        "ssl.keystore.password", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="Password of that file.")
     ssl_keystore_key: Password | None = setting(
-        "ssl.keystore.key", scope=Scope.PER_BROKER,
+        "ssl.keystore.key", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="The broker's private key itself, in PEM form.")
     ssl_keystore_certificate_chain: Password | None = setting(
-        "ssl.keystore.certificate.chain", scope=Scope.PER_BROKER,
+        "ssl.keystore.certificate.chain", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="The broker's certificate and its issuers, in PEM form.")
     ssl_key_password: Password | None = setting(
-        "ssl.key.password", scope=Scope.PER_BROKER,
+        "ssl.key.password", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="Password of the private key.")
     ssl_truststore_type: str = setting(
-        "ssl.truststore.type", "JKS", scope=Scope.PER_BROKER,
+        "ssl.truststore.type", "JKS", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="Form of the trusted certificates: PEM, PKCS12 or JKS.")
     ssl_truststore_location: str | None = setting(
-        "ssl.truststore.location", scope=Scope.PER_BROKER,
+        "ssl.truststore.location", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="File with the certificates that the broker trusts.")
     ssl_truststore_password: Password | None = setting(
-        "ssl.truststore.password", scope=Scope.PER_BROKER,
+        "ssl.truststore.password", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="Password of that file.")
     ssl_truststore_certificates: Password | None = setting(
-        "ssl.truststore.certificates", scope=Scope.PER_BROKER,
+        "ssl.truststore.certificates", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="The trusted certificates themselves, in PEM form.")
     ssl_client_auth: str = setting(
         "ssl.client.auth", "none", one_of=("required", "requested", "none"), scope=Scope.PER_BROKER,
+        refused=TLS_ASKED,
         doc="Whether clients must show a certificate.")
     ssl_enabled_protocols: Names = setting(
-        "ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), scope=Scope.PER_BROKER,
+        "ssl.enabled.protocols", ("TLSv1.2", "TLSv1.3"), scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="Versions of TLS that clients may use.")
     ssl_protocol: str = setting(
-        "ssl.protocol", "TLSv1.3", scope=Scope.PER_BROKER,
+        "ssl.protocol", "TLSv1.3", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="Version of TLS that the broker prefers.")
     ssl_cipher_suites: Names = setting(
-        "ssl.cipher.suites", (), scope=Scope.PER_BROKER,
+        "ssl.cipher.suites", (), scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="Cipher suites that clients may use; empty means the library's choice.")
     ssl_endpoint_identification_algorithm: str = setting(
-        "ssl.endpoint.identification.algorithm", "https", scope=Scope.PER_BROKER,
+        "ssl.endpoint.identification.algorithm", "https", scope=Scope.PER_BROKER, no_effect=NO_TLS,
         doc="Check that another broker's certificate names its host; empty switches that off.")
     ssl_allow_dn_changes: bool = setting(
-        "ssl.allow.dn.changes", False,
+        "ssl.allow.dn.changes", False, no_effect=NO_TLS,
         doc="Let a new certificate carry another name than the one before.")
     ssl_allow_san_changes: bool = setting(
-        "ssl.allow.san.changes", False,
+        "ssl.allow.san.changes", False, no_effect=NO_TLS,
         doc="Let a new certificate carry other alternative names than the one before.")
     ssl_provider: str | None = setting(
         "ssl.provider", scope=Scope.PER_BROKER, no_effect=NO_JAVA_TLS,
@@ -119,24 +130,24 @@ class SecuritySettings(Settings):
 
     # SASL
     sasl_enabled_mechanisms: Names = setting(
-        "sasl.enabled.mechanisms", ("GSSAPI",), scope=Scope.PER_BROKER,
+        "sasl.enabled.mechanisms", ("GSSAPI",), scope=Scope.PER_BROKER, no_effect=NO_SASL,
         doc="Ways to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512.")
     sasl_mechanism_inter_broker_protocol: str = setting(
-        "sasl.mechanism.inter.broker.protocol", "GSSAPI", scope=Scope.PER_BROKER,
+        "sasl.mechanism.inter.broker.protocol", "GSSAPI", scope=Scope.PER_BROKER, no_effect=NO_SASL,
         doc="How brokers log in to one another.")
     sasl_mechanism_controller_protocol: str = setting(
         "sasl.mechanism.controller.protocol", "GSSAPI",
         no_effect="the controller uses the listener of the brokers",
         doc="How brokers log in to controllers.")
     sasl_jaas_config: Password | None = setting(
-        "sasl.jaas.config", scope=Scope.PER_BROKER,
+        "sasl.jaas.config", scope=Scope.PER_BROKER, no_effect=NO_SASL,
         doc="Users and passwords in JAAS form, usually set per listener and mechanism as "
             "listener.name.<name>.<mechanism>.sasl.jaas.config.")
     sasl_server_max_receive_size: int = setting(
-        "sasl.server.max.receive.size", 512 * KIB,
+        "sasl.server.max.receive.size", 512 * KIB, no_effect=NO_SASL,
         doc="Largest message that a client may send while it logs in.")
     connections_max_reauth_ms: Long = setting(
-        "connections.max.reauth.ms", 0,
+        "connections.max.reauth.ms", 0, no_effect=NO_SASL,
         doc="Clients must log in again after this time; 0 never asks them to.")
     sasl_server_callback_handler_class: ClassName | None = setting(
         "sasl.server.callback.handler.class", no_effect=NO_PLUG_INS,
@@ -201,14 +212,15 @@ class SecuritySettings(Settings):
     # Delegation tokens
     delegation_token_secret_key: Password | None = setting(
         "delegation.token.secret.key", aliases=("delegation.token.master.key",),
+        refused=TOKENS_ASKED,
         doc="Secret that signs delegation tokens, the same on all brokers; without it there are "
             "none.")
     delegation_token_max_lifetime_ms: Long = setting(
-        "delegation.token.max.lifetime.ms", 7 * DAY, at_least=1,
+        "delegation.token.max.lifetime.ms", 7 * DAY, at_least=1, no_effect=NO_TOKENS,
         doc="A token cannot be renewed beyond this age.")
     delegation_token_expiry_time_ms: Long = setting(
-        "delegation.token.expiry.time.ms", 1 * DAY, at_least=1,
+        "delegation.token.expiry.time.ms", 1 * DAY, at_least=1, no_effect=NO_TOKENS,
         doc="A token is good for this long unless it is renewed.")
     delegation_token_expiry_check_interval_ms: Long = setting(
-        "delegation.token.expiry.check.interval.ms", 1 * HOUR, at_least=1,
+        "delegation.token.expiry.check.interval.ms", 1 * HOUR, at_least=1, no_effect=NO_TOKENS,
         doc="How often expired tokens are looked for.")

@@ -62,6 +62,7 @@ class ClientSettings(Settings, metaclass=KeyConstants):
         "client.dns.lookup",
         "use_all_dns_ips",
         one_of=("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+        no_effect="every address is tried, and no canonical name is looked up",
         doc="Whether every address of a host name is tried, one after the other.",
     )
     client_rack: str = setting(
@@ -127,6 +128,7 @@ class ClientSettings(Settings, metaclass=KeyConstants):
         "rebootstrap",
         one_of=("none", "rebootstrap"),
         ignore_case=True,
+        no_effect="bootstrap.servers are always asked again",
         doc="Whether to start from bootstrap.servers again when no known broker answers.",
     )
     metadata_recovery_rebootstrap_trigger_ms: Long = setting(
@@ -190,7 +192,7 @@ class ClientSettings(Settings, metaclass=KeyConstants):
             row = cls.rows.get(key)
             if row is not None and value is not None:
                 values[row.name] = _typed(row, value)
-        _check_security(values)
+        values["security_protocol"] = _protocol(values)
         values["given"] = given
         warnings += cls._remarks(given)
         warnings += cls._resolve(values, given)
@@ -239,8 +241,8 @@ def _typed(row: Setting, value: Any) -> Any:
     return row.parse(value_text(value) or "")
 
 
-def _check_security(values: dict[str, Any]) -> None:
-    protocol = values["security_protocol"].upper()
+def _protocol(values: Mapping[str, Any]) -> str:
+    protocol: str = values["security_protocol"].upper()
     if protocol != "PLAINTEXT":
         raise ConfigError("security.protocol", protocol, NO_SECURITY)
-    values["security_protocol"] = protocol
+    return protocol

@@ -44,6 +44,7 @@ class ConsumerConfig(ClientSettings):
     group_remote_assignor: str | None = setting(
         "group.remote.assignor",
         None,
+        no_effect="groups of the consumer protocol (KIP-848) are not joined yet",
         doc="The coordinator's assignor, with group.protocol=consumer.",
     )
     session_timeout_ms: int = setting(

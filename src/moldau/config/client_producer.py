@@ -117,6 +117,7 @@ class ProducerConfig(ClientSettings):
         "partitioner.availability.timeout.ms",
         0,
         at_least=0,
+        no_effect="slow brokers are not avoided",
         doc="Avoid partitions whose broker took no batch for so long; 0 never does.",
     )
     interceptor_classes: Names = setting(

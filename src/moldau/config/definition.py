@@ -67,6 +67,8 @@ KINDS = {
 BITS = {Kind.INT: 32, Kind.SHORT: 16, Kind.LONG: 64}
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+HIDDEN = "[hidden]"
+"""Stands for a password wherever a value is shown."""
 _COMMA = re.compile(r"\s*,\s*")
 
 
@@ -106,6 +108,7 @@ class Setting:
         "no_effect",
         "one_of",
         "or_value",
+        "refused",
         "scope",
         "synonym",
     )
@@ -116,6 +119,7 @@ class Setting:
         self.key = key
         self.default = default
         self.no_effect: str | None = None
+        self.refused: str | None = None
         self.check: Callable[[Any], str | None] | None = None
         self.at_least: float | None = None
         self.at_most: float | None = None
@@ -134,9 +138,11 @@ class Setting:
 
     @property
     def sentence(self) -> str:
-        if self.no_effect is None:
-            return self.doc
-        return f"{self.doc} Accepted without effect: {self.no_effect}."
+        if self.refused is not None:
+            return f"{self.doc} Refused unless it is the default: {self.refused}."
+        if self.no_effect is not None:
+            return f"{self.doc} Accepted without effect: {self.no_effect}."
+        return self.doc
 
     @property
     def default_text(self) -> str | None:
@@ -161,6 +167,8 @@ class Setting:
     def parse(self, text: str) -> Any:
         """The typed value, or ConfigError if the text is not one or is out of range."""
         if self.kind is Kind.PASSWORD:
+            if self.refused is not None:
+                raise ConfigError(self.key, HIDDEN, self.refused)
             return text
         value = self._convert(text.strip())
         fault = self._fault(value)
@@ -196,6 +204,8 @@ class Setting:
         return text
 
     def _fault(self, value: Any) -> str | None:
+        if self.refused is not None and (value or None) != (self.default or None):
+            return self.refused
         if self.one_of:
             for item in value if self.kind is Kind.LIST else (value,):
                 known = item in self.one_of
@@ -226,10 +236,12 @@ def setting(
     synonym: str | None = None,
     aliases: tuple[str, ...] = (),
     no_effect: str | None = None,
+    refused: str | None = None,
     hidden: bool = False,
 ) -> Any:
     """A row of a table. `check` returns what is wrong with a value, or None. `synonym` is the
-    broker key a topic key takes its default from; `no_effect` says why nothing reads the value;
+    broker key a topic key takes its default from; `no_effect` says why nothing reads the value,
+    `refused` why a broker that is given another value than the default must not start;
     `hidden` rows are for tests, or no longer Kafka's, and are listed only where they are set."""
     row = Setting(key, default)
     row.doc = doc
@@ -243,6 +255,7 @@ def setting(
     row.synonym = synonym
     row.aliases = aliases
     row.no_effect = no_effect
+    row.refused = refused
     row.hidden = hidden
     return row
 

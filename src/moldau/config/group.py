@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from moldau.config.broker_groups import NO_CONSUMER_PROTOCOL, NO_SHARE_GROUPS, NO_STREAMS_GROUPS
 from moldau.config.checks import offset_reset
 from moldau.config.definition import (
     SECOND,
@@ -19,10 +20,6 @@ from moldau.config.definition import (
 
 if TYPE_CHECKING:
     from moldau.config.broker import BrokerConfig
-
-NO_CONSUMER_PROTOCOL = "groups of the consumer protocol (KIP-848) are not served yet"
-NO_SHARE_GROUPS = "share groups are not served yet"
-NO_STREAMS_GROUPS = "streams groups are not served yet"
 
 # Rows stay compact, so that the table can be read as one.
 # fmt: off

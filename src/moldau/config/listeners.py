@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from moldau.config.definition import ConfigError
 from moldau.model.cluster import Endpoint
 
-SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+PLAINTEXT = "PLAINTEXT"
+SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _LISTENER = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]+)")
 EVERYWHERE = ("0.0.0.0", "::", "")
 
@@ -33,6 +34,7 @@ def listening(values: Mapping[str, Any], given: Mapping[str, str]) -> Listening:
     if not bound:
         raise ConfigError("listeners", ",".join(values["listeners"]), "must name a listener")
     _check_ports(bound, values["listeners"])
+    _check_protocols(bound, _listener_texts(values, given))
     texts = _advertised_texts(values, given)
     if texts is None:
         advertised = tuple(e if e.host not in EVERYWHERE else _with_host(e, "") for e in bound)
@@ -107,6 +109,16 @@ def _check_ports(bound: tuple[Endpoint, ...], texts: tuple[str, ...]) -> None:
         families = [":" in endpoint.host for endpoint in sharing]
         if port != 0 and len(sharing) > 1 and families.count(True) != families.count(False):
             raise ConfigError("listeners", ",".join(texts), f"uses port {port} twice")
+
+
+def _check_protocols(bound: tuple[Endpoint, ...], texts: tuple[str, ...]) -> None:
+    """A listener that should be secure is never served in plain text."""
+    for endpoint in bound:
+        if endpoint.security_protocol != PLAINTEXT:
+            text = next(t for t in texts if t.upper().startswith(f"{endpoint.listener}:"))
+            limit = f"{endpoint.security_protocol} is not supported yet; make it PLAINTEXT, and "
+            limit += "let only trusted machines or a proxy that ends TLS reach it"
+            raise ConfigError("listeners", text, limit)
 
 
 def _check_advertised(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from moldau.config.broker import LISTENER_PREFIX, BrokerConfig
+from moldau.config.broker import BrokerConfig
 from moldau.config.client_metrics import ClientMetricsConfig
 from moldau.config.definition import ConfigError, Kind, Scope, Setting, value_text
 from moldau.config.group import GroupConfig
@@ -200,7 +200,7 @@ def _synonyms(keys: Iterable[str], head: str, broker: BrokerLayers) -> tuple[Syn
     for source, texts in broker.texts():
         for key in keys:
             if key in texts:
-                row = _row(key)
+                row = BrokerConfig.row_of(key)
                 value = None if row is None or row.is_sensitive else _text(row, texts[key])
                 found.append(Synonym(key, value, source))
     for key in keys:
@@ -215,24 +215,13 @@ def _synonyms(keys: Iterable[str], head: str, broker: BrokerLayers) -> tuple[Syn
 def _other_entry(key: str, broker: BrokerLayers) -> Entry:
     """A key outside the table. Nobody knows what it holds, so its value is never shown, unless
     it is a known setting made for one listener."""
-    row = _row(key)
+    row = BrokerConfig.row_of(key)
     keys = (key,) if row is None else (key, row.key)
     synonyms = _synonyms(keys, key, broker)
     value = synonyms[0].value
     kind = Kind.UNKNOWN if row is None else row.kind
     sensitive = row is None or row.is_sensitive
     return Entry(key, value, synonyms[0].source, kind, synonyms, sensitive, read_only=True)
-
-
-def _row(key: str) -> Setting | None:
-    """The row of a key, also behind `listener.name.<name>.` or a SASL mechanism's name."""
-    row = BrokerConfig.rows.get(key)
-    if row is None and key.startswith(LISTENER_PREFIX):
-        _, _, rest = key.removeprefix(LISTENER_PREFIX).partition(".")
-        while rest and row is None:
-            row = BrokerConfig.rows.get(rest)
-            _, _, rest = rest.partition(".")
-    return row
 
 
 def _text(row: Setting, text: str) -> str | None:

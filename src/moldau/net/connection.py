@@ -16,7 +16,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from moldau.net.inbox import Inbox
+from moldau.net.inbox import READ_BYTES, Inbox
 from moldau.net.outgoing import Outgoing
 from moldau.wire.framing import Chunk
 
@@ -44,10 +44,12 @@ class Disconnect(Exception):
 class Answer:
     """A request's place in the order of answers; `chunks` is None until it is answered."""
 
-    __slots__ = ("chunks",)
+    __slots__ = ("chunks", "request_bytes")
 
     def __init__(self, chunks: list[Chunk] | None = None) -> None:
         self.chunks = chunks
+        self.request_bytes = 0
+        """What its request holds of `queued.max.request.bytes`."""
 
     def cancel(self) -> None:
         """The connection is gone: whoever works on the answer may stop."""
@@ -68,6 +70,7 @@ class Connection:
         "_outgoing",
         "_receive",
         "_request_bytes_max",
+        "_reserved_bytes",
         "_server",
         "_socket",
         "_waiting",
@@ -94,6 +97,7 @@ class Connection:
         self._outgoing = Outgoing(sock)
         self._waiting: deque[Answer] = deque()
         self._waits_alone = False
+        self._reserved_bytes = 0
         self._is_reading = False
         self._is_writing = False
         self._ends_when_sent = False
@@ -177,6 +181,8 @@ class Connection:
                 self._refuse(out, str(reason))
                 return
             position += frame_bytes
+            if self._reserved_bytes and frame_bytes > READ_BYTES:
+                self._hand_over_reserved(answer)
             if isinstance(answer, Answer):
                 self._wait_for(answer, view, position - size)
                 inbox.give_up(position)
@@ -201,12 +207,25 @@ class Connection:
         inbox = self._inbox
         inbox.drop(position)
         if inbox.end and frame_bytes > inbox.end:
+            if not self._reserved_bytes and frame_bytes > READ_BYTES:
+                if not self._server.request_memory.take(frame_bytes, self):
+                    self._read(False)  # until others have been answered
+                    return
+                self._reserved_bytes = frame_bytes
             inbox.expect(frame_bytes)
         self._read(not inbox.is_full and self._outgoing.bytes_unsent <= UNSENT_BYTES_MAX)
         if not has_turns:
-            self._server.loop.call_soon(self._go_on)
+            self._server.loop.call_soon(self.go_on)
 
-    def _go_on(self) -> None:
+    def _hand_over_reserved(self, answer: list[Chunk] | Answer) -> None:
+        """A long request has begun: what it holds is its own until it is answered."""
+        if isinstance(answer, Answer):
+            answer.request_bytes = self._reserved_bytes
+        else:
+            self._server.request_memory.give_back(self._reserved_bytes)
+        self._reserved_bytes = 0
+
+    def go_on(self) -> None:
         if not self.is_closed and self._inbox.end:
             self._serve()
 
@@ -234,14 +253,14 @@ class Connection:
         out: list[Chunk] = []
         while waiting and (chunks := waiting[0].chunks) is not None:
             out += chunks
-            waiting.popleft()
+            self._server.request_memory.give_back(waiting.popleft().request_bytes)
             if waiting:
                 self._server.overlapping -= 1
         if not waiting:
             self._waits_alone = False
         self._send_all(out)
         self.tick_seen = self._server.tick
-        self._go_on()
+        self.go_on()
 
     # Sending
 
@@ -345,7 +364,9 @@ class Connection:
         waiting = self._waiting
         self._server.overlapping -= max(0, len(waiting) - 1)
         while waiting:
-            waiting.popleft().cancel()
+            answer = waiting.popleft()
+            self._server.request_memory.give_back(answer.request_bytes)
+            answer.cancel()
 
     def rest(self) -> None:
         """Nothing came since the last sweep: keep no more memory than needed."""
@@ -358,6 +379,8 @@ class Connection:
         self._read(False)
         self._write(False)
         self._cancel_waiting()
+        self._server.request_memory.leave(self, self._reserved_bytes)
+        self._reserved_bytes = 0
         self._outgoing.drop()
         self._inbox.end = 0
         self._socket.close()

@@ -18,6 +18,7 @@ from moldau.net.acceptor import Acceptor, Listener
 from moldau.net.connection import Answer, Connection
 from moldau.net.log_limit import LogLimit
 from moldau.net.outgoing import RegionCutShort
+from moldau.net.request_memory import RequestMemory
 from moldau.wire.framing import Chunk
 
 log = logging.getLogger("kafka.network.SocketServer")
@@ -55,6 +56,8 @@ class SocketSettings:
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     requests_overlapping_max: int = 500
     """Unanswered requests of all connections together, not counting each connection's first."""
+    request_bytes_held_max: int = -1
+    """Bytes of long requests that are read or worked on, of all connections; -1 sets no bound."""
 
 
 class Server:
@@ -70,6 +73,7 @@ class Server:
         self.requests = requests
         self.overlapping_apis = overlapping_apis
         self.overlapping = 0
+        self.request_memory = RequestMemory(loop, settings.request_bytes_held_max)
         self.connections: set[Connection] = set()
         self.connections_accepted = 0
         self.tick = 0
@@ -102,6 +106,7 @@ class Server:
     def reconfigure(self, settings: SocketSettings) -> None:
         """New limits hold for whoever comes next; sockets that are open keep theirs."""
         self.settings = settings
+        self.request_memory.set_limit(settings.request_bytes_held_max)
         for acceptor in self._acceptors:
             acceptor.accept()
 

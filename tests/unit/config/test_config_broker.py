@@ -80,8 +80,9 @@ def test_broker_id_and_node_id_are_one_number() -> None:
         broker(node_id="4", broker_id="5")
 
 
-def test_with_zookeeper_a_missing_number_is_left_for_the_cluster_to_choose() -> None:
-    assert broker(zookeeper_connect="localhost:2181").node_id == -1
+def test_with_zookeeper_a_broker_needs_a_number() -> None:
+    with pytest.raises(ConfigError, match="no number is handed out yet; give this broker one"):
+        broker(zookeeper_connect="localhost:2181")
 
 
 @pytest.mark.parametrize(

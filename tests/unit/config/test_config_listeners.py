@@ -6,7 +6,7 @@ from moldau.config.broker import BrokerConfig
 from moldau.config.definition import ConfigError
 from moldau.model.cluster import Endpoint
 
-TWO = "INSIDE:PLAINTEXT,OUTSIDE:SASL_SSL"
+TWO = "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT"
 
 
 def broker(properties: dict[str, str]) -> BrokerConfig:
@@ -36,11 +36,11 @@ def test_listeners_have_names_hosts_ports_and_protocols() -> None:
     )
     assert config.bound_endpoints == (
         Endpoint("INSIDE", "127.0.0.1", 9092, "PLAINTEXT"),
-        Endpoint("OUTSIDE", "::1", 9093, "SASL_SSL"),
+        Endpoint("OUTSIDE", "::1", 9093, "PLAINTEXT"),
     )
     assert config.advertised_endpoints == (
         Endpoint("INSIDE", "broker-1", 9092, "PLAINTEXT"),
-        Endpoint("OUTSIDE", "example.org", 443, "SASL_SSL"),
+        Endpoint("OUTSIDE", "example.org", 443, "PLAINTEXT"),
     )
     assert config.inter_broker_listener == "INSIDE"
 
