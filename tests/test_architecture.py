@@ -168,7 +168,12 @@ def test_files_and_functions_stay_short(path: Path) -> None:
 
 
 def test_broad_excepts_appear_only_where_the_style_allows_them() -> None:
-    allowed = {"broker/dispatch.py", "engine/engine.py", "broker/background.py"}
+    allowed = {
+        "broker/dispatch.py",
+        "engine/engine.py",
+        "broker/background.py",
+        "client/user_code.py",
+    }
     for path in FILES:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ExceptHandler):

@@ -24,7 +24,7 @@ from moldau.client.admin_tokens import TokensAdmin
 from moldau.client.admin_topics import TopicsAdmin
 from moldau.client.admin_transactions import TransactionsAdmin
 from moldau.client.cluster import Cluster
-from moldau.client.loop_thread import blocking, run
+from moldau.client.loop_thread import blocking, is_inherited, run
 from moldau.client.network import Network, NetworkSettings
 from moldau.config.client_admin import AdminConfig
 
@@ -151,7 +151,8 @@ class Admin:
 
     def close(self) -> None:
         """Close the connections; a second time does nothing."""
-        run(self._twin.close())
+        if not is_inherited(self._twin):
+            run(self._twin.close(), self._twin)
 
     def __enter__(self) -> Self:
         return self

@@ -29,7 +29,7 @@ from moldau.client.consumer_async import (
 )
 from moldau.client.consumer_group import ConsumerRebalanceListener as ConsumerRebalanceListener
 from moldau.client.consumer_guard import SoleThread
-from moldau.client.loop_thread import background_loop, is_loop_thread
+from moldau.client.loop_thread import is_inherited, is_loop_thread, loop_of, submit
 from moldau.client.membership import MemberState
 from moldau.client.records import ConsumerGroupMetadata as ConsumerGroupMetadata
 from moldau.client.records import ConsumerRecord, ConsumerRecords
@@ -125,11 +125,12 @@ class Consumer:
             raise RuntimeError(
                 "a synchronous consumer was called from its own loop; use moldau.aio.Consumer"
             )
+        if method is AsyncConsumer.close and is_inherited(self._twin):
+            return None  # It is the parent's, who goes on with it.
+        loop_of(self._twin)
         errands: SimpleQueue[_Errand | None] = SimpleQueue()
         self._errands.append(errands)
-        future = asyncio.run_coroutine_threadsafe(
-            _awaited(method, self._twin, args, kwargs), background_loop()
-        )
+        future = submit(_awaited(method, self._twin, args, kwargs), self._twin)
         future.add_done_callback(lambda _: errands.put(None))
         is_done = False
         try:
@@ -174,6 +175,7 @@ class Consumer:
         deadline = None if timeout is None else monotonic() + timeout
         has_waited = False
         while True:
+            loop_of(self._twin)  # Refuses if that is gone: nobody would ever wake us.
             left = None if deadline is None else max(0.0, deadline - monotonic())
             is_quiet = engine.is_quiet
             is_there = is_quiet and engine.buffer.has_records()

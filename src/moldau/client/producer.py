@@ -19,7 +19,7 @@ from typing import Any, Self
 from moldau.client.errors import KafkaTimeoutError
 from moldau.client.interceptors import ProducerRecord as ProducerRecord
 from moldau.client.interceptors import RecordMetadata as RecordMetadata
-from moldau.client.loop_thread import background_loop, blocking, is_loop_thread, run
+from moldau.client.loop_thread import blocking, is_inherited, is_loop_thread, loop_of, run
 from moldau.client.producer_async import ROOM_CHECK_S, buffer_exhausted
 from moldau.client.producer_async import Producer as AsyncProducer
 from moldau.client.producer_batch import OnDelivery, ProducerBatch
@@ -65,8 +65,8 @@ class Producer:
         self._has_stages = twin.pipeline.has_stages
         self._room = threading.Condition(twin.pipeline.lock)
         self._starved = 0
-        run(twin.start())
-        loop, sender = background_loop(), twin.sender
+        run(twin.start(), twin)
+        loop, sender = loop_of(twin), twin.sender
 
         def wake() -> None:
             loop.call_soon_threadsafe(sender.wake)
@@ -136,11 +136,12 @@ class Producer:
 
     def flush(self, timeout: float | None = None) -> None:
         """Send everything now and wait until all of it is stored or given up."""
-        run(self._twin.flush(timeout))
+        run(self._twin.flush(timeout), self._twin)
 
     def close(self, timeout: float | None = None) -> None:
         """Flush, then let go of everything; what is not sent within `timeout` seconds fails."""
-        run(self._twin.close(timeout))
+        if not is_inherited(self._twin):
+            run(self._twin.close(timeout), self._twin)
 
     partitions_for = blocking(AsyncProducer.partitions_for)
     init_transactions = blocking(AsyncProducer.init_transactions)
@@ -242,7 +243,7 @@ class Producer:
         pipeline, twin = self._pipeline, self._twin
         pipeline.check()
         if topic not in pipeline.lanes or pipeline.missing_partition(topic, partition):
-            run(twin.open_topic(topic, partition, deadline))
+            run(twin.open_topic(topic, partition, deadline), twin)
             return
         left_s = deadline - monotonic()
         if left_s <= 0:

@@ -15,7 +15,7 @@ from time import monotonic
 from moldau.client.cluster import Cluster
 from moldau.client.errors import KafkaError, error_class, error_for
 from moldau.client.network import backoff_ms
-from moldau.client.producer_batch import Callback, ProducerBatch
+from moldau.client.producer_batch import ProducerBatch
 from moldau.client.producer_identity import Identity
 from moldau.client.producer_pipeline import Pipeline
 from moldau.model.errors import Error
@@ -168,8 +168,7 @@ class Answers:
         if batch.is_done:
             return
         if batch.callbacks:
-            self._loop.call_soon(self._tell, batch, batch.callbacks)
-            batch.callbacks = []
+            self._loop.call_soon(batch.tell)
         with self.pipeline.lock:
             self._accumulator.release(batch)
         if error is None:
@@ -177,18 +176,3 @@ class Answers:
         else:
             batch.fail(error)
         self._on_room()
-
-    def _tell(self, batch: ProducerBatch, callbacks: list[Callback], index: int = 0) -> None:
-        """Run callbacks; one that raises is reported by the loop and keeps no other from it."""
-        error = batch.error
-        try:
-            while index < len(callbacks):
-                position, timestamp, callback = callbacks[index]
-                index += 1
-                if error is None:
-                    callback(batch.metadata(position, timestamp), None)
-                else:
-                    callback(None, error)
-        finally:
-            if index < len(callbacks):
-                self._loop.call_soon(self._tell, batch, callbacks, index)

@@ -27,6 +27,7 @@ from moldau.client.errors import (
     error_for,
 )
 from moldau.client.interceptors import ProducerRecord, RecordMetadata
+from moldau.client.loop_thread import tell_when_lost
 from moldau.client.network import Network, NetworkSettings
 from moldau.client.producer_answers import Answers
 from moldau.client.producer_batch import OnDelivery
@@ -76,7 +77,9 @@ class Producer(TransactionalFace):
         self.on_room: Callable[[], None] = self._let_in
         self._network: Network | None = None
         self._room_bytes = accumulator.buffer_memory_bytes // 4
-        self._starved: list[asyncio.Future[None]] = []
+        self._starved: set[asyncio.Future[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_inherited = False
         # Fails early where the setting is wrong, not on the loop later.
         self._bootstrap = Network(
             parsed.bootstrap_servers,
@@ -86,9 +89,12 @@ class Producer(TransactionalFace):
 
     async def start(self) -> None:
         """Bind to the running loop; done by the first call that needs it."""
-        if self._network is not None:
-            return
         self.pipeline.check()
+        if self._network is not None:
+            self._check_loop()
+            return
+        self._loop = asyncio.get_running_loop()
+        tell_when_lost(self)
         config, pipeline = self.config, self.pipeline
         network = self._network = self._bootstrap
         cluster = self.cluster = Cluster(network, metadata_max_age_ms=config.metadata_max_age_ms)
@@ -135,6 +141,8 @@ class Producer(TransactionalFace):
     ) -> Delivery:
         """Hand a record over; waits only for metadata and room. Await the result for the rest."""
         pipeline = self.pipeline
+        if asyncio.get_running_loop() is not self._loop:
+            await self.start()
         if pipeline.has_stages or partition is not None:
             delivery = None
         else:
@@ -208,8 +216,9 @@ class Producer(TransactionalFace):
 
     async def close(self, timeout: float | None = None) -> None:
         """Flush, then let go of everything; what is not sent within `timeout` seconds fails."""
-        if self.pipeline.refusal is not None and self._network is None:
+        if self._is_inherited or (self.pipeline.refusal is not None and self._network is None):
             return
+        self._check_loop()
         if self._network is not None:
             try:
                 async with asyncio.timeout(timeout):
@@ -226,6 +235,22 @@ class Producer(TransactionalFace):
             await network.close()
         self.pipeline.close()
         self.on_room()
+
+    def lost(self, error: IllegalStateError, *, is_forked: bool) -> None:
+        """The loop is gone: nothing is accepted from now on, and what waits will not be sent."""
+        self._is_inherited = is_forked
+        self.pipeline.refusal = error
+        batches = list(self.accumulator.incomplete)
+        if is_forked:
+            for batch in batches:
+                batch.disown(error)
+            return
+        left = sum(len(batch.values) for batch in batches)
+        if left:
+            log.warning("producer %s: %d records were not sent. %s", self.client_id, left, error)
+        for batch in batches:
+            batch.fail(error)
+            batch.tell()
 
     def metrics(self) -> dict[str, int]:
         """Counters under Kafka's names."""
@@ -248,6 +273,7 @@ class Producer(TransactionalFace):
         await self.close()
 
     async def _flush(self) -> None:
+        self._check_loop()
         if self._network is None:
             return
         landed = asyncio.get_running_loop().create_future()
@@ -276,20 +302,29 @@ class Producer(TransactionalFace):
         if monotonic() >= deadline:
             raise buffer_exhausted(self.config.max_block_ms)
         waiter = asyncio.get_running_loop().create_future()
-        self._starved.append(waiter)
+        self._starved.add(waiter)
         with self.pipeline.lock:
             self.accumulator.hurries += 1
         self.sender.wake()
         try:
             await asyncio.wait([waiter], timeout=min(ROOM_CHECK_S, deadline - monotonic()))
         finally:
+            self._starved.discard(waiter)
             with self.pipeline.lock:
                 self.accumulator.hurries -= 1
+
+    def _check_loop(self) -> None:
+        if self._network is not None and asyncio.get_running_loop() is not self._loop:
+            self.pipeline.check()
+            raise IllegalStateError(
+                "This producer belongs to the event loop that first used it, and was called from "
+                "another one: make a producer in each loop"
+            )
 
     def _let_in(self) -> None:
         """Memory was freed; enough of it to be worth waking those who wait."""
         if self._starved and self.accumulator.free_bytes >= self._room_bytes:
-            starved, self._starved = self._starved, []
+            starved, self._starved = self._starved, set()
             for waiter in starved:
                 if not waiter.done():
                     waiter.set_result(None)

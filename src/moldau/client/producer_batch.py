@@ -7,11 +7,13 @@ the record's index, so that nothing is made per record unless somebody asks.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
 from typing import cast
 
 from moldau.client.interceptors import RecordMetadata
+from moldau.client.user_code import call
 from moldau.model.names import TopicPartition
 from moldau.records import kernel
 from moldau.records.batch import (
@@ -32,6 +34,19 @@ RECORD_OVERHEAD_BYTES = 12
 """Lengths, deltas and attributes of a usual record; a few bytes more for very large ones."""
 SEQUENCE_MASK = 0x7FFFFFFF
 """Sequences run to 2^31 - 1 and start again at 0."""
+
+UNENCODABLE = (
+    ArithmeticError,
+    AttributeError,
+    BufferError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
+"""What `encode` may raise where a record holds what no record can."""
 
 OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
 Callback = tuple[int, int, OnDelivery]
@@ -204,6 +219,18 @@ class ProducerBatch:
         self._finish()
         return True
 
+    def tell(self) -> None:
+        """Run the callbacks of its records, each once; the outcome must be known."""
+        callbacks, self.callbacks = self.callbacks, []
+        for index, timestamp, callback in callbacks:
+            known = None if self.error is not None else self.metadata(index, timestamp)
+            call(f"A callback for {self.topic_partition}", callback, known, self.error)
+
+    def disown(self, error: BaseException) -> None:
+        """In a forked child: the records are the parent's, and so is who waits for them."""
+        self.callbacks, self.waiters = [], []
+        self.fail(error)
+
     def metadata(self, index: int, timestamp: int) -> RecordMetadata:
         """Of the record at `index`, once it is stored."""
         offset = self.base_offset + index if self.base_offset >= 0 else -1
@@ -234,7 +261,7 @@ class ProducerBatch:
         waiter may in rare cases be called twice."""
         self.waiters.append(waiter)
         if self.is_done:
-            waiter()
+            call(f"A waiter for {self.topic_partition}", waiter)
 
     def split(self, limit_bytes: int) -> list[ProducerBatch]:
         """The same records in smaller batches; this one is done when they are."""
@@ -281,4 +308,4 @@ class ProducerBatch:
         self.payload = None
         waiters, self.waiters = self.waiters, []
         for waiter in waiters:
-            waiter()
+            call(f"A waiter for {self.topic_partition}", waiter)

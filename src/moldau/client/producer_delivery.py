@@ -16,6 +16,7 @@ from moldau.client.errors import KafkaTimeoutError
 from moldau.client.interceptors import RecordMetadata
 from moldau.client.loop_thread import is_loop_thread
 from moldau.client.producer_batch import OnDelivery, ProducerBatch
+from moldau.client.user_code import call
 
 
 class Delivery:
@@ -71,12 +72,15 @@ class Delivery:
     def add_done_callback(self, callback: OnDelivery) -> None:
         """Call `callback(metadata, error)` once the outcome is known."""
 
+        left = [callback]
+
         def tell() -> None:
+            if not left:
+                return
+            left.clear()
             batch, index = self._batch.locate(self._index)
-            if batch.error is not None:
-                callback(None, batch.error)
-            else:
-                callback(batch.metadata(index, self._timestamp), None)
+            known = None if batch.error is not None else batch.metadata(index, self._timestamp)
+            call(f"A callback for {batch.topic_partition}", callback, known, batch.error)
 
         self._when_done(tell)
 
@@ -89,7 +93,11 @@ class Delivery:
                 if not landed.done():
                     landed.set_result(None)
 
-            self._when_done(lambda: loop.call_soon_threadsafe(land))
+            def wake() -> None:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(land)
+
+            self._when_done(wake)
             yield from landed
         return self.result()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic, time_ns
 from typing import Any
 
@@ -38,13 +38,20 @@ from moldau.client.producer_batch import (
     record_bytes,
 )
 from moldau.client.producer_delivery import Delivery
+from moldau.client.producer_values import (
+    TIMESTAMP_MAX,
+    checked_timestamp,
+    clean,
+    cleaned,
+    cleaned_until,
+)
 from moldau.client.serializers import serializer
 from moldau.client.transaction_state import TransactionMachine, TransactionState
+from moldau.client.user_code import call
 from moldau.config.client_producer import ProducerConfig
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from moldau.records.batch import HEADER_BYTES
-from moldau.records.kernel import Headers
 
 _IN_TRANSACTION = TransactionState.IN_TRANSACTION
 _RECORD_OVERHEAD_BYTES_MAX = 21
@@ -162,12 +169,14 @@ class Pipeline:
         if key is None and value.__class__ is bytes and not headers:
             size = RECORD_OVERHEAD_BYTES + len(value)
         else:
-            value, key, headers = _cleaned(value, key, headers)
+            value, key, headers = cleaned(value, key, headers)
             size = record_bytes(key, value, headers)
         if size > self._record_bytes_max:
             raise self._too_large(size)
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000
+        elif timestamp_ms.__class__ is not int or not 0 <= timestamp_ms <= TIMESTAMP_MAX:
+            timestamp_ms = checked_timestamp(timestamp_ms)
         if partition is None and (key is not None or self._partition is not None):
             partition = self._choose(lane, key, value)
         with self.lock:
@@ -202,7 +211,7 @@ class Pipeline:
         limit, timestamp_ms = self._record_bytes_max, time_ns() // 1_000_000
         index, end = start, len(values)
         while index < end:
-            size = RECORD_OVERHEAD_BYTES + len(_clean(values[index]) or b"")
+            size = RECORD_OVERHEAD_BYTES + len(clean(values[index]) or b"")
             if size > limit:
                 raise self._too_large(size)
             with self.lock:
@@ -229,7 +238,7 @@ class Pipeline:
         owners = [getattr(stage, "__self__", None) for stage in stages]
         for each in (*self.interceptors, *owners):
             if each is not None and hasattr(each, "close"):
-                each.close()
+                call(f"Closing {each!r}", each.close)
 
     def slept(self) -> None:
         """The loop is about to look: what is placed from now on has to wake it again."""
@@ -257,7 +266,9 @@ class Pipeline:
         return partition_for_key(key, lane.view.partition_count)
 
     def _next_batch(self, lane: Lane, partition: int | None, size: int) -> ProducerBatch | None:
-        """A batch with room, in a partition of our choice if none is given. Under the lock."""
+        """A batch with room, in a partition of our choice if none is given. Under the lock, where
+        nobody can have closed the producer since: what is placed after that is never sent."""
+        self.check()
         is_sticky = partition is None
         if is_sticky:
             last, lane.sticky_batch = lane.sticky_batch, None
@@ -287,7 +298,7 @@ class Pipeline:
     def _acknowledging(self, on_delivery: OnDelivery | None) -> OnDelivery:
         def tell(metadata: RecordMetadata | None, error: BaseException | None) -> None:
             for interceptor in self.interceptors:
-                interceptor.on_acknowledgement(metadata, error)
+                call(f"{interceptor!r}", interceptor.on_acknowledgement, metadata, error)
             if on_delivery is not None:
                 on_delivery(metadata, error)
 
@@ -314,12 +325,12 @@ class Pipeline:
 def _fill(batch: ProducerBatch, values: Sequence[Any], index: int, stamp: int, limit: int) -> int:
     """Add values while they fit; the index of the first that does not. The first one does."""
     room = batch.limit_bytes - batch.size_bytes
-    first = _clean(values[index])
+    first = clean(values[index])
     # Values are mostly alike, so the first tells how many to look at; all by built-ins.
     guess = max(1, room // (RECORD_OVERHEAD_BYTES + len(first or b"")))
     chunk = list(values[index : index + guess])
     if set(map(type, chunk)) != {bytes}:
-        chunk = [_clean(value) for value in chunk]
+        chunk = cleaned_until(chunk)
     sizes = [RECORD_OVERHEAD_BYTES + (0 if v is None else len(v)) for v in chunk]
     total = sum(sizes)
     while len(chunk) > 1 and (total > room or max(sizes) > limit):
@@ -335,36 +346,6 @@ def _fill(batch: ProducerBatch, values: Sequence[Any], index: int, stamp: int, l
         for value, size in zip(chunk, sizes, strict=True):
             batch.add(value, None, (), stamp, size)
     return index + len(chunk)
-
-
-def _clean(data: Any, part: str = "value") -> bytes | None:
-    return data if data is None or data.__class__ is bytes else as_bytes(data, part)
-
-
-def _cleaned(value: Any, key: Any, headers: Any) -> tuple[bytes | None, bytes | None, Headers]:
-    return _clean(value), _clean(key, "key"), as_headers(headers) if headers else ()
-
-
-def as_bytes(data: Any, part: str) -> bytes:
-    """Text is sent as UTF-8; numbers and objects need a serializer."""
-    if isinstance(data, str):
-        return data.encode()
-    if isinstance(data, bytes | bytearray | memoryview):
-        return bytes(data)
-    raise SerializationError(
-        f"The {part} is a {type(data).__name__}, must be bytes or str unless {part}.serializer is "
-        "set"
-    )
-
-
-def as_headers(headers: Any) -> Headers:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    rows = []
-    for name, content in pairs:
-        if not isinstance(name, str):
-            raise SerializationError(f"A header key is a {type(name).__name__}, must be str")
-        rows.append((name, None if content is None else as_bytes(content, "value of a header")))
-    return tuple(rows)
 
 
 def _nothing() -> None:

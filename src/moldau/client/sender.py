@@ -22,7 +22,7 @@ from moldau.client.connection import Connection
 from moldau.client.errors import KafkaError, KafkaTimeoutError
 from moldau.client.network import Network
 from moldau.client.producer_answers import Answers
-from moldau.client.producer_batch import ProducerBatch
+from moldau.client.producer_batch import UNENCODABLE, ProducerBatch
 from moldau.client.producer_identity import Identity
 from moldau.client.producer_pipeline import Pipeline
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
@@ -109,10 +109,18 @@ class Sender:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        # In case that something raises: whatever becomes of batches then, they still expire.
+        wake_ms = now_ms + EXPIRY_CHECK_MS
+        try:
+            wake_ms = self._send_due(now_ms)
+        finally:
+            self._set_timer(now_ms, wake_ms)
+
+    def _send_due(self, now_ms: int) -> int:
+        """One round; when the next one is due."""
         if self.identity is not None and not self._identify():
             self._expire(now_ms)
-            self._set_timer(now_ms, now_ms + EXPIRY_CHECK_MS)
-            return
+            return now_ms + EXPIRY_CHECK_MS
         if now_ms >= self._expiry_check_ms:
             self._expire(now_ms)
         due, wake_ms = self._survey(now_ms)
@@ -121,7 +129,7 @@ class Sender:
                 wake_ms = min(wake_ms, now_ms + FULL_CONNECTION_MS)
         if self.cluster.is_old and self.pipeline.lanes:
             self.refresh(now_ms)
-        self._set_timer(now_ms, wake_ms)
+        return wake_ms
 
     def refresh(self, now_ms: int) -> None:
         """Ask for metadata, one request at a time and not in a tight loop."""
@@ -179,7 +187,7 @@ class Sender:
                     cluster.add_interest((queue.topic,))
                 else:
                     due.setdefault(leader[0], []).append(queue)
-            if accumulator.waiting or self._flying:
+            if accumulator.incomplete:
                 wake_ms = min(wake_ms, self._expiry_check_ms)
         if unled:
             self.refresh(now_ms)
@@ -246,12 +254,14 @@ class Sender:
         settings = self.settings
         topics: dict[str, TopicProduceData] = {}
         for batch in batches:
+            encoded = self._encoded(batch)
+            if encoded is None:
+                continue
             topic = topics.get(batch.topic)
             if topic is None:
                 topic = topics[batch.topic] = TopicProduceData(
                     name=batch.topic, topic_id=self.cluster.topic_id(batch.topic)
                 )
-            encoded = batch.encode(settings.codec, settings.level)
             if settings.codec and not batch.attempts:
                 self._accumulator.compressed(batch, len(encoded))
             topic.partition_data.append(
@@ -260,6 +270,9 @@ class Sender:
             batch.attempts += 1
             self._flying[batch] = None
             self.counters["byte-total"] += len(encoded)
+        batches = [batch for batch in batches if batch in self._flying]
+        if not batches:
+            return
         request = ProduceRequest(
             transactional_id=settings.transactional_id,
             acks=settings.acks,
@@ -270,6 +283,18 @@ class Sender:
         self.counters["request-total"] += 1
         answer = connection.request(request, version, expects_answer=settings.acks != 0)
         answer.add_done_callback(lambda future: self._answered(node_id, batches, future))
+
+    def _encoded(self, batch: ProducerBatch) -> bytearray | None:
+        """None if its records cannot be written: then it has failed, and only it."""
+        try:
+            return batch.encode(self.settings.codec, self.settings.level)
+        except UNENCODABLE as fault:
+            log.error("a batch for %s cannot be encoded", batch.topic_partition, exc_info=fault)
+            error = KafkaError(
+                f"The records for {batch.topic_partition} cannot be encoded: {fault}"
+            )
+            self.answers.give_up(batch, error, is_refused=True)
+            return None
 
     def _answered(
         self, node_id: int, batches: list[ProducerBatch], future: asyncio.Future[Any]
@@ -294,7 +319,13 @@ class Sender:
         self._expiry_check_ms = now_ms + min(EXPIRY_CHECK_MS, timeout_ms // 8 + 1)
         with self.pipeline.lock:
             late = self._accumulator.expired(now_ms)
-        late += [b for b in self._flying if now_ms - b.created_ms >= timeout_ms]
+            # Whatever state they are in: in flight, or lost by a fault.
+            known = set(late)
+            late += [
+                batch
+                for batch in self._accumulator.incomplete
+                if now_ms - batch.created_ms >= timeout_ms and batch not in known
+            ]
         for batch in late:
             self._flying.pop(batch, None)
             where = TopicPartition(batch.topic, batch.partition)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moldau.client.errors import SerializationError
-from moldau.client.producer_pipeline import as_bytes, as_headers
+from moldau.client.producer_values import as_bytes, as_headers
 from moldau.client.serializers import Serializer, deserializer, serializer
 
 JAVA = "org.apache.kafka.common.serialization."
