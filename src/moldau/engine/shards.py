@@ -47,6 +47,10 @@ class ShardLog(Journal, Protocol):
     def position(self) -> int:
         """Of the last fact; -1 if there is none."""
 
+    @property
+    def is_current(self) -> bool:
+        """Whether that epoch lasts: afterwards nothing that was loaded can be trusted."""
+
     def batches(self) -> Iterator[tuple[BatchHeader, list[Record]]]:
         """Everything there is, read piece by piece. Raises ApiError for what cannot be read."""
 
@@ -144,6 +148,9 @@ class Shards:
         if shard.engine is None:
             text = f"{self.topic}-{partition} is being loaded"
             return _refused(ApiError(Error.COORDINATOR_LOAD_IN_PROGRESS, text))
+        if shard.log is None or not shard.log.is_current:
+            # The role has changed, and `follow` will be told when all other roles have.
+            return _refused(self._not_led(partition))
         return shard.engine.submit(command)
 
     def tell(self, key: str, command: object) -> None:
@@ -159,8 +166,11 @@ class Shards:
             return self._no_topic()
         if partition in self._failed:
             text = f"{self.topic}-{partition} could not be loaded"
-        else:
-            text = f"{self.topic}-{partition} is not led by broker {self._node_id}"
+            return ApiError(Error.NOT_COORDINATOR, text)
+        return self._not_led(partition)
+
+    def _not_led(self, partition: int) -> ApiError:
+        text = f"{self.topic}-{partition} is not led by broker {self._node_id}"
         return ApiError(Error.NOT_COORDINATOR, text)
 
     def _no_topic(self) -> ApiError:
@@ -309,9 +319,14 @@ class Shards:
         """The engine gave up: only what the log says can be trusted."""
         if shard.is_dropped:
             return
-        log.error("loading anew partition=%s-%d: %s", self.topic, shard.partition, reason.message)
+        assert shard.log is not None
+        is_led = shard.log.is_current
         self._drop(shard)
-        self._take(shard.partition, shard.leader_epoch)
+        if is_led:
+            log.error(
+                "loading anew partition=%s-%d: %s", self.topic, shard.partition, reason.message
+            )
+            self._take(shard.partition, shard.leader_epoch)
 
 
 def _refused(refusal: ApiError) -> asyncio.Future[object]:

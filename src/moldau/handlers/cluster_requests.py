@@ -69,6 +69,8 @@ async def leader_and_isr(
             await asyncio.sleep(0)
             refusal = _refusal(request, member, on)
             if refusal is not None:
+                # The roles of the slices before are taken: whoever goes by them must hear of it.
+                member.publish(member.view.image)
                 return LeaderAndIsrResponse(error_code=refusal)
         errors |= on.replicas.take_roles(rows[first : first + ROLES_AT_ONCE])
     member.publish(member.view.image)

@@ -53,8 +53,8 @@ WITHOUT_LOG_START = frozenset(
 )
 """Refusals that are made before the log is looked at: they tell nothing about it."""
 
-Pending = list[tuple[PartitionProduceResponse, Replica, Offset]]
-"""Rows that wait until everything before an offset is committed."""
+Pending = list[tuple[PartitionProduceResponse, Replica, Offset, int]]
+"""Rows that wait until everything before an offset is committed, in a tenure of the leader."""
 
 
 async def produce(
@@ -124,7 +124,7 @@ def _append(
         log_start_offset=appended.log_start_offset,
     )
     if acks == ACKS_ALL and replica.partition.high_watermark <= appended.offset_last:
-        pending.append((row, replica, appended.offset_last + 1))
+        pending.append((row, replica, appended.offset_last + 1, replica.partition.tenure))
     return row
 
 
@@ -203,18 +203,20 @@ async def _commit(pending: Pending, on: Services, timeout_ms: int) -> None:
 
     deadline_ms = on.clock.monotonic_ms() + timeout_ms
     while not settle():
-        watched = [replica for _, replica, _ in left]
+        watched = [replica for _, replica, _, _ in left]
         timeout_ms = deadline_ms - on.clock.monotonic_ms()
         if not await on.replicas.waiting.until(watched, settle, timeout_ms):
             break
-    for row, _, _ in left:
+    for row, _, _, _ in left:
         row.error_code, row.base_offset = Error.REQUEST_TIMED_OUT, -1
         row.log_append_time_ms = -1
 
 
-def _is_settled(row: PartitionProduceResponse, replica: Replica, offset_end: Offset) -> bool:
+def _is_settled(
+    row: PartitionProduceResponse, replica: Replica, offset_end: Offset, tenure: int
+) -> bool:
     try:
-        return replica.is_committed(offset_end)
+        return replica.is_committed(offset_end, tenure)
     except ApiError as refusal:
         row.error_code, row.base_offset = refusal.error, -1
         return True

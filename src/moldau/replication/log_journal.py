@@ -3,6 +3,9 @@
 Facts become batches of the partition, written under the rules of acks=all; positions are offsets,
 and the high watermark says what is committed. With a single replica that is so at once. The same
 log, read from its start, gives a new leader the facts of its predecessors.
+
+A journal is of one leader epoch. After it the same offsets may hold what another leader wrote, so
+the high watermark says nothing more about our facts: the journal fails, and its owner is told.
 """
 
 from __future__ import annotations
@@ -52,6 +55,12 @@ class LogJournal:
         self._is_woken = False
 
     @property
+    def is_current(self) -> bool:
+        """Whether this broker still leads the partition in the epoch that the journal is of."""
+        partition = self._replica.partition
+        return partition.is_leader and partition.leader_epoch == self._leader_epoch
+
+    @property
     def position(self) -> int:
         """Of the last fact; -1 if there is none."""
         replica_log = self._replica.log
@@ -82,13 +91,9 @@ class LogJournal:
 
     def _check(self, batches: list[bytes]) -> None:
         """Refuse before the first batch is written what could only be written in part."""
+        if not self.is_current:
+            raise self._outdated()
         partition = self._replica.partition
-        if partition.leader_epoch != self._leader_epoch:
-            raise JournalFault(
-                Error.NOT_COORDINATOR,
-                f"{partition.topic_partition} is in leader epoch {partition.leader_epoch}, "
-                f"this journal was opened in {self._leader_epoch}",
-            )
         largest = max(map(len, batches))
         if largest > self._replica.settings.max_message_bytes:
             raise JournalFault(
@@ -97,10 +102,18 @@ class LogJournal:
                 f"{self._replica.settings.max_message_bytes} bytes, the facts need {largest}",
             )
 
+    def _outdated(self) -> JournalFault:
+        partition = self._replica.partition
+        return JournalFault(
+            Error.NOT_COORDINATOR,
+            f"{partition.topic_partition} is led by {partition.leader} in leader epoch "
+            f"{partition.leader_epoch}, this journal is of epoch {self._leader_epoch}",
+        )
+
     # The high watermark
 
     def is_ready(self, place: Watched) -> bool:
-        return self._committed > self._reported
+        return self._committed > self._reported or not self.is_current
 
     def wake(self) -> None:
         """Called while the replica's watchers are looked at, so that nothing may change yet."""
@@ -115,6 +128,10 @@ class LogJournal:
     def _report(self) -> None:
         self._is_woken = False
         if self._listener is None:
+            return
+        if not self.is_current:
+            self._replica.parked.pop(self, None)
+            self._listener.failed(self._outdated())
             return
         committed = self._committed
         if committed < self._replica.log.offset_end - 1:

@@ -55,6 +55,7 @@ class _Uncommitted(NamedTuple):
     place: TopicPartition
     replica: Replica
     offset_end: Offset
+    tenure: int
 
 
 class MarkerWriter:
@@ -85,8 +86,11 @@ class MarkerWriter:
                     results[place] = refusal.error
                     continue
                 results[place] = Error.NONE
-                if replica.partition.high_watermark < offset_end:
-                    uncommitted.append(_Uncommitted(results, place, replica, offset_end))
+                partition = replica.partition
+                if partition.high_watermark < offset_end:
+                    uncommitted.append(
+                        _Uncommitted(results, place, replica, offset_end, partition.tenure)
+                    )
         if uncommitted:
             await self._commit(uncommitted, timeout_ms)
         for results, place, future in by_groups:
@@ -138,7 +142,7 @@ class MarkerWriter:
 
 def _is_settled(each: _Uncommitted) -> bool:
     try:
-        return each.replica.is_committed(each.offset_end)
+        return each.replica.is_committed(each.offset_end, each.tenure)
     except ApiError as refusal:
         each.results[each.place] = refusal.error
         return True

@@ -74,6 +74,7 @@ class Partition:
         "offset_end",
         "partition_epoch",
         "replicas",
+        "tenure",
         "topic_partition",
     )
 
@@ -99,6 +100,10 @@ class Partition:
         """Whether a write has others to wait for."""
         self.leader: BrokerId = NO_LEADER
         self.leader_epoch = NO_LEADER_EPOCH
+        self.tenure = 0
+        """How often this broker has begun to lead. What waits for the high watermark waits in one
+        tenure: between two of them the log may have been cut and written anew, by another leader.
+        Epochs in a row are one tenure: then nothing was cut."""
         self.epoch_start: Offset = 0
         """Where the log ended when this broker began to lead."""
         self.partition_epoch = -1
@@ -129,11 +134,12 @@ class Partition:
         self.leader_epoch = image.leader_epoch
         self.partition_epoch = image.partition_epoch
         self.replicas = image.replicas
-        self.is_leader = image.leader == self.node_id
+        was_leader, self.is_leader = self.is_leader, image.leader == self.node_id
         if not self.is_leader:
             self._followers, self._awaited, self.is_replicated = {}, [], False
             self._commit_isr(frozenset(image.isr))
             return is_new_epoch
+        self.tenure += not was_leader
         if is_new_epoch:
             self.epoch_start = self.offset_end
         self._know_followers(image, now, is_new_epoch)

@@ -157,11 +157,17 @@ class Replica(Watched):
                 self._waiting.changed(self)
         return appended
 
-    def is_committed(self, offset_end: Offset) -> bool:
-        """Whether everything before `offset_end` is; raises if nobody will ever know here."""
+    def is_committed(self, offset_end: Offset, tenure: int) -> bool:
+        """Whether everything before `offset_end` is, as it was written in that tenure of the
+        partition; raises if nobody will ever know here."""
         partition = self.partition
         if not partition.is_leader:
             partition.check_leader()
+        if partition.tenure != tenure:
+            raise ApiError(
+                Error.NOT_LEADER_OR_FOLLOWER,
+                f"another broker has led {partition.topic_partition} since the write",
+            )
         if partition.high_watermark < offset_end:
             return False
         if not partition.has_enough_to_commit:

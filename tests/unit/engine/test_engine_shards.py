@@ -83,6 +83,8 @@ class MemoryLog:
     def __init__(self) -> None:
         self.content: list[bytes] = []
         self.is_lost = False
+        self.is_outdated = False
+        """Another epoch has begun, and nobody has told the coordinators yet."""
 
 
 class MemoryShardLog:
@@ -94,6 +96,10 @@ class MemoryShardLog:
     @property
     def position(self) -> int:
         return len(self._log.content) - 1
+
+    @property
+    def is_current(self) -> bool:
+        return not self._log.is_outdated
 
     def listen(self, listener: JournalListener) -> None:
         self._listener = listener
@@ -114,6 +120,10 @@ class MemoryShardLog:
     def close(self) -> None:
         self._listener = None
 
+    def fail(self, error: Error) -> None:
+        assert self._listener is not None
+        self._listener.failed(JournalFault(error, "as the test wants it"))
+
 
 class Topic:
     """The topic in memory, and a broker that follows it."""
@@ -124,6 +134,7 @@ class Topic:
         self.time = ManualTime()
         self.observed: list[tuple[int, object]] = []
         self.machines_made = 0
+        self.opened: dict[int, MemoryShardLog] = {}
         self.shards = Shards(
             TOPIC,
             HERE,
@@ -139,7 +150,8 @@ class Topic:
     def open(self, partition: int, codec: Codec) -> MemoryShardLog:
         if self.logs[partition].is_lost:
             raise ApiError(Error.KAFKA_STORAGE_ERROR, "the disk is gone")
-        return MemoryShardLog(self.logs[partition], codec)
+        opened = self.opened[partition] = MemoryShardLog(self.logs[partition], codec)
+        return opened
 
     def new_machine(self, partition: int, leader_epoch: int) -> Words:
         self.machines_made += 1
@@ -258,6 +270,33 @@ def test_those_who_wait_are_told_when_the_leadership_goes() -> None:
         topic.led(ELSEWHERE, HERE, epoch=1)
         assert await refusal(topic.shards.submit_to(0, Recall())) is Error.NOT_COORDINATOR
         assert topic.shards.partitions() == [1]
+
+    play(scenario)
+
+
+def test_a_leadership_that_is_over_is_not_used_until_somebody_tells() -> None:
+    async def scenario(topic: Topic) -> None:
+        topic.led(HERE)
+        await topic.say(0, "before")
+        topic.logs[0].is_outdated = True
+        assert await refusal(topic.shards.submit_to(0, Recall())) is Error.NOT_COORDINATOR
+        assert await refusal(topic.shards.submit_to(0, Break())) is Error.NOT_COORDINATOR
+        topic.logs[0].is_outdated = False
+        topic.led(HERE, epoch=1)
+        await turns()
+        assert await topic.recall(0) == (1, ("before",))
+
+    play(scenario)
+
+
+def test_an_engine_whose_journal_is_of_an_earlier_epoch_is_not_loaded_anew() -> None:
+    async def scenario(topic: Topic) -> None:
+        topic.led(HERE)
+        await topic.say(0, "before")
+        topic.logs[0].is_outdated = True
+        topic.opened[0].fail(Error.NOT_COORDINATOR)
+        assert topic.machines_made == 1
+        assert await refusal(topic.shards.submit_to(0, Recall())) is Error.NOT_COORDINATOR
 
     play(scenario)
 
