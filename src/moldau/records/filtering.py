@@ -162,7 +162,7 @@ def _note(
         _, position = _varint(buffer, position + 1, record_end, 63)
         delta, position = _varint(buffer, position, record_end, 28)
         size, position = _varint(buffer, position, record_end, 28)
-        if position < 0 or size > record_end - position:
+        if position < 0 or delta < 0 or size > record_end - position:
             return -1, index
         if size >= 0 and base_offset + delta >= offset_start:
             if added >= room:
@@ -203,7 +203,7 @@ def _judge(
         time_delta, position = _varint(buffer, position + 1, record_end, 63)
         delta, position = _varint(buffer, position, record_end, 28)
         key_size, position = _varint(buffer, position, record_end, 28)
-        if position < 0 or key_size > record_end - position:
+        if position < 0 or delta < 0 or key_size > record_end - position:
             return index, kept, tombstones, delta_first, delta_max
         key_start = position
         if key_size > 0:

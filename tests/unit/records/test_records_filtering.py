@@ -162,6 +162,13 @@ def test_what_stays_is_copied_with_its_time_and_offset(
     assert rows == expected
 
 
+@pytest.mark.parametrize("module", KERNELS)
+def test_a_record_before_its_batchs_first_offset_is_broken(module: ModuleType) -> None:
+    content = bytes((10, 0, 0, 3, 0, 0))  # the offset delta is -2
+    assert module.note_keys(table(), content, (0, 6), 1, 0, 0, 60) == (-1, 0)
+    assert module.judge_records(table(), bytearray(1), content, (0, 6), 0, 3, True)[0] == 0
+
+
 @settings(max_examples=seeds.times(150), deadline=None)
 @given(st.binary(max_size=80), st.integers(0, 5))
 def test_any_bytes_are_judged_alike(content: bytes, count: int) -> None:
