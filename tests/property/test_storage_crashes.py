@@ -2,7 +2,7 @@
 
 The model is a list of batches. After a kill the log must hold every batch that was acknowledged,
 after a power cut every one below the recovery point, and never anything but a beginning of what
-was written; producers, aborted transactions and epochs must follow from the batches that are
+was written, or of what each segment after the recovery point was given; producers, aborted transactions and epochs must follow from the batches that are
 there, and no file may be left over. A failure names its seed.
 """
 
@@ -335,6 +335,23 @@ class Life:
         self.batches = [each for each in written if each.offset_end <= log.offset_end]
         if self.truncating == 0 and not read_all(log):
             self.batches = []
+        if lost_power:
+            self.forget_lost_ends(floor)
+
+    def forget_lost_ends(self, floor: int) -> None:
+        """A power cut may have taken the end of a closed segment that was not flushed. What lies in
+        the next one is kept nevertheless: a gap is no reason to remove anything."""
+        there = set(read_all(self.log))
+        bases = {segment.base_offset for segment in self.log.segments.as_list()}
+        kept: list[BatchHeader] = []
+        for each in self.batches:
+            is_hidden = each.last_offset < self.log.log_start_offset
+            if each.offset_end > floor and each not in there and not is_hidden:
+                continue
+            if kept and kept[-1].offset_end != each.base_offset and not is_hidden:
+                assert each.base_offset in bases, "a gap in the middle of a segment"
+            kept.append(each)
+        self.batches = kept
 
     # What must hold
 
@@ -343,7 +360,10 @@ class Life:
         start = log.log_start_offset
         here = [each for each in self.batches if each.last_offset >= start]
         assert read_all(log, self.chance.choice([1, 500, 1 << 20])) == here
-        assert log.offset_end == here[-1].offset_end if here else log.offset_end >= start
+        if here:
+            # Where a power cut took the last batches, the empty segment after them has the offset.
+            assert log.offset_end == max(here[-1].offset_end, log.segments.active.base_offset)
+        assert log.offset_end >= start
         truth = Truth.of(self.batches, self.aborts)
         self.check_producers(truth)
         self.check_aborted(truth)

@@ -1,6 +1,6 @@
 """The composition root: builds every part of a broker, hands them to one another, decides nothing.
 
-The order of the start is Kafka's: settings, logs, metadata, replicas, and only when all of that
+The order of the start is Kafka's: settings, metadata, logs, replicas, and only when all of that
 stands are clients let in. The stop goes the other way round. Whatever step of the start fails,
 `stop` undoes those before it.
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
@@ -22,13 +21,13 @@ from moldau.broker.background import Background
 from moldau.broker.coordinators import Coordinators
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.log_jobs import follow_failures, plan_cleaner, plan_log_jobs
+from moldau.broker.log_opening import lock_logs, was_left_uncleanly
 from moldau.broker.log_setup import BrokerLoggers
 from moldau.broker.scrubber import Scrubber, ScrubberParts, plan_scrubber
 from moldau.broker.surroundings import Surroundings
+from moldau.broker.topic_settings import TopicSettings, dynamic_overrides
 from moldau.config.broker import BrokerConfig
-from moldau.config.changes import DEFAULT_BROKER
 from moldau.config.definition import ConfigError
-from moldau.config.topic import TopicConfig
 from moldau.controller.controller import Controller
 from moldau.engine.timers import Timers
 from moldau.handlers.produce_lane import PRODUCE, ProduceLane
@@ -37,7 +36,7 @@ from moldau.handlers.routes import ROUTES, Route, cluster_routes
 from moldau.handlers.services import Services
 from moldau.handlers.transactional_writes import TransactionalWrites
 from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
-from moldau.metadata.store import StoreError
+from moldau.metadata.store import MetadataStore, StoreError
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.net.acceptor import BindFault, Listener
 from moldau.net.server import Server
@@ -46,9 +45,7 @@ from moldau.replication.replicas import Replicas
 from moldau.replication.waiting import Waiting
 from moldau.storage.cleaner import Cleaner
 from moldau.storage.faults import StorageFault
-from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from moldau.storage.log_store import LogStore
-from moldau.storage.meta_properties import FILE_NAME as META_FILE
 from moldau.storage.meta_properties import join_zookeeper
 
 if TYPE_CHECKING:
@@ -91,6 +88,7 @@ class Broker:
         self._background = Background(loop)
         self._threads = ThreadPoolExecutor(config.num_io_threads, "kafka-request-handler")
         self._logs: LogStore | None = None
+        self._settings_at_start = TopicSettings(config, {}, {})
         self._cleaner: Cleaner | None = None
         self._scrubber: Scrubber | None = None
         self._metadata: EmbeddedStore | None = None
@@ -120,39 +118,52 @@ class Broker:
         log.info("[KafkaServer id=%d] starting version=%s", self.config.node_id, __version__)
         self._enter(State.STARTING)
         try:
-            await self._open_logs()
+            if any(map(was_left_uncleanly, self.config.log_dirs)):
+                self._enter(State.RECOVERING)
+            self._logs = self._lock_logs()
+            # Before the logs are loaded: it has the topics' settings.
+            await self._open_metadata(self._logs)
+            await self._loop.run_in_executor(None, self._logs.load)
             await self._build()
         except (BindFault, StorageFault, StoreError) as fault:
             raise StartFault(str(fault)) from fault
         self._enter(State.RUNNING)
         log.info("[KafkaServer id=%d] started", self.config.node_id)
 
-    async def _open_logs(self) -> None:
-        config = self.config
-        if any(map(was_left_uncleanly, config.log_dirs)):
-            self._enter(State.RECOVERING)
-        defaults = TopicConfig.of(config, {})
-        logs = LogStore(
-            config.log_dirs,
-            node_id=config.node_id,
-            # A topic's own settings are not known yet: its replica sets them when it is placed.
-            settings_for=lambda topic: defaults,
-            clock=self._clock,
-            threads=self._around.log_threads(self._loop),
-            recovery_threads=config.num_recovery_threads_per_data_dir,
-            producer_expiration_ms=config.producer_id_expiration_ms,
+    def _lock_logs(self) -> LogStore:
+        return lock_logs(
+            self.config, self._around, self._loop, lambda topic: self._settings_at_start.of(topic)
         )
-        await self._loop.run_in_executor(None, logs.open)
-        self._logs = logs
+
+    async def _open_metadata(self, logs: LogStore) -> None:
+        store: MetadataStore
+        if self.config.zookeeper_connect is not None:
+            store = await self._open_cluster(logs)
+        else:
+            self._metadata = EmbeddedStore(Path(logs.directories[0].path) / FILE_NAME)
+            self._metadata.open()
+            store = self._metadata
+        self._settings_at_start = await TopicSettings.read(self.config, store)
+
+    async def _open_cluster(self, logs: LogStore) -> MetadataStore:
+        from moldau.broker.cluster_parts import ClusterParts
+
+        self._cluster = cluster = await ClusterParts.open(
+            lambda: self.config, self._around, timers=self._timers, follow=self._follow_cluster
+        )
+        log.info("Cluster ID = %s", cluster.cluster_id)
+        logs.claim_cluster(cluster.cluster_id)
+        for directory in logs.online:
+            join_zookeeper(directory.path)
+        return cluster.store
 
     async def _build(self) -> None:
         if self.config.zookeeper_connect is not None:
             await self._build_member()
             return
         assert self._logs is not None
+        assert self._metadata is not None
         config, node_id = self.config, self.config.node_id
-        self._metadata = EmbeddedStore(Path(self._logs.directories[0].path) / FILE_NAME)
-        self._metadata.open()
         self._controller = controller = Controller(
             self._metadata,
             node_id,
@@ -178,19 +189,12 @@ class Broker:
 
     async def _build_member(self) -> None:
         """As one broker of several, on ZooKeeper."""
-        from moldau.broker.cluster_parts import ClusterParts
         from moldau.broker.member import DuplicateBroker
 
         assert self._logs is not None
+        assert self._cluster is not None
         config, node_id = self.config, self.config.node_id
-        self._cluster = cluster = await ClusterParts.open(
-            lambda: self.config, self._around, timers=self._timers, follow=self._follow_cluster
-        )
-        member = cluster.member
-        log.info("Cluster ID = %s", cluster.cluster_id)
-        self._logs.claim_cluster(cluster.cluster_id)
-        for directory in self._logs.online:
-            join_zookeeper(directory.path)
+        cluster, member = self._cluster, self._cluster.member
         waiting = Waiting(self._loop, self._timers)
         self._replicas = Replicas(node_id, self._logs, waiting, self._clock, config, member.image)
         cluster.wire(
@@ -318,10 +322,7 @@ class Broker:
         assert self._replicas is not None
         assert self._services is not None
         assert self._server is not None
-        overrides = {
-            **image.broker_configs.get(DEFAULT_BROKER, {}),
-            **image.broker_configs.get(str(self.config.node_id), {}),
-        }
+        overrides = dynamic_overrides(image.broker_configs, self.config.node_id)
         try:
             config = self.config.with_overrides(overrides)
         except ConfigError as fault:
@@ -367,9 +368,10 @@ class Broker:
         if self._cluster is not None:
             await self._cluster.stop_replication()
             await self._cluster.close()
-        if self._controller is not None and self._metadata is not None:
+        if self._metadata is not None:
             try:
-                await self._controller.close()
+                if self._controller is not None:
+                    await self._controller.close()
                 await self._metadata.close()
             except StoreError as fault:
                 log.error("The metadata store was not closed: %s", fault)
@@ -383,13 +385,6 @@ class Broker:
         self._threads.shutdown()
         self._enter(State.NOT_RUNNING)
         log.info("[KafkaServer id=%d] shut down completed", node_id)
-
-
-def was_left_uncleanly(directory: str) -> bool:
-    """Whether a broker used the log directory and did not get to stop in order."""
-    # Not by Path.exists, which raises where the directory may not be looked into.
-    used = os.path.exists(os.path.join(directory, META_FILE))
-    return used and not os.path.exists(os.path.join(directory, CLEAN_SHUTDOWN_FILE))
 
 
 def new_session_id(random_bytes: Callable[[int], bytes]) -> int:

@@ -1,7 +1,7 @@
 """Whether a segment's indexes can belong to its log, and rebuilding them if not.
 
 This is for segments that a flush has made safe: their batches are not doubted, so a rebuild never
-cuts the log. Segments that may be torn go through `recovery.recover_segment` instead.
+cuts the log. Segments that may be torn go through `recovery.check_segment` instead.
 """
 
 from __future__ import annotations

@@ -32,6 +32,11 @@ class LogDirectories:
     def were_clean(self) -> bool:
         return all(directory.was_clean for directory in self.online)
 
+    @property
+    def unclean_in_words(self) -> str:
+        unclean = ", ".join(each.path for each in self.online if not each.was_clean)
+        return f" (unclean log dirs = {unclean})" if unclean else ""
+
     def of(self, path: str) -> LogDirectory:
         """The one that the partition directory `path` lies in."""
         parent = os.path.dirname(path)

@@ -1,7 +1,7 @@
 """All logs of a broker, in all its log directories: opening, creating, deleting, housekeeping.
 
-`open` locks and loads everything, in threads after a crash; afterwards all methods run on the
-loop's thread and hand what blocks to `threads`. The jobs at the end are for a scheduler to call.
+`lock` and `load` come first; afterwards all methods run on the loop's thread and hand what blocks
+to `threads`. The jobs at the end are for a scheduler to call.
 """
 
 from __future__ import annotations
@@ -37,8 +37,6 @@ log = logging.getLogger("kafka.log.LogManager")
 PRODUCER_EXPIRATION_MS = 86_400_000
 OPEN_SEGMENTS_MAX = 1_000
 """Opening a file again costs a few microseconds; running out of descriptors costs everything."""
-
-
 NOTHING_ONLINE = "no log directory is left"
 
 
@@ -65,6 +63,7 @@ class LogStore:
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         """As the last checkpoint had them."""
         self.cluster_id: str | None = None
+        self._is_loaded = False
         self._node_id = node_id
         self._settings_for = settings_for
         self._clock = clock
@@ -90,28 +89,31 @@ class LogStore:
     # -- opening and closing -----------------------------------------------------------------
 
     def open(self, cluster_id: str | None = None) -> None:
-        """Lock and load everything. A directory that cannot be used is left out, with an error in
-        the log, as long as another one remains; two brokers in one directory are a fault at once.
-        May be called in a thread, before anything else is."""
-        started_ms = self._clock.monotonic_ms()
+        """For whoever knows the topics' settings by himself; the broker reads them in between."""
+        self.lock(cluster_id)
+        self.load()
+
+    def lock(self, cluster_id: str | None = None) -> None:
+        """A directory that cannot be used is left out, with an error in the log, as long as another
+        one remains; two brokers in one directory are a fault at once."""
         try:
             self._all.each_online(LogDirectory.prepare)
-            self.cluster_id = identify(self.online, self._node_id, cluster_id or self.cluster_id)
-            log.info("Loading logs from log dirs [%s]", ", ".join(d.path for d in self.online))
-            self._all.each_online(self._load)
+            self.claim_cluster(cluster_id or self.cluster_id)
         except StorageFault:
             self._all.unlock()
             raise
-        unclean = [directory.path for directory in self.online if not directory.was_clean]
-        log.info(
-            "Loaded %d logs in %dms%s",
-            len(self.logs),
-            self._clock.monotonic_ms() - started_ms,
-            f" (unclean log dirs = {', '.join(unclean)})" if unclean else "",
-        )
 
-    def claim_cluster(self, cluster_id: str) -> None:
-        """Write down the cluster's id, where it became known only after `open`."""
+    def load(self) -> None:
+        """May be called in a thread, before anything else is."""
+        started_ms = self._clock.monotonic_ms()
+        log.info("Loading logs from log dirs [%s]", ", ".join(d.path for d in self.online))
+        self._all.each_online(self._load)
+        self._is_loaded = True
+        took_ms = self._clock.monotonic_ms() - started_ms
+        log.info("Loaded %d logs in %dms%s", len(self.logs), took_ms, self._all.unclean_in_words)
+
+    def claim_cluster(self, cluster_id: str | None) -> None:
+        """Write down the cluster's id, as soon as it is known."""
         self.cluster_id = identify(self.online, self._node_id, cluster_id)
 
     def _load(self, directory: LogDirectory) -> None:
@@ -140,6 +142,9 @@ class LogStore:
         """Flush and close every log, write the checkpoints, mark what was left cleanly."""
         log.info("Shutting down.")
         self._threads.stop()
+        if not self._is_loaded:
+            self._all.unlock()
+            return
         works = []
         for partition_log in self.logs.values():
             try:
@@ -250,17 +255,15 @@ class LogStore:
 
     def _load_at_last(self, rested: PartitionLog) -> LoadedLog:
         """The files of a log that was at rest. Raises StorageFault."""
-        settings = rested.settings
         known = Recovery(
             rested.topic_partition,
             rested.directory,
-            settings,
+            rested.settings,
             True,
             rested.log_start_offset,
             rested.recovery_point,
             self._clock,
             self._producer_expiration_ms,
-            "compact" in settings.cleanup_policy or rested.cleaned_end > 0,
         )
         return load_files(known)
 

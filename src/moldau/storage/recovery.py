@@ -2,7 +2,8 @@
 
 After a clean stop nothing is scanned but the end of the last segment. After a crash every segment
 from the recovery point on is checked batch by batch (length, format, checksum, growing offsets),
-its indexes are rebuilt, and everything from the first bad byte on is cut off. Runs in recovery
+its indexes are rebuilt, and everything from the first bad byte on is cut off. A gap between two
+segments is no bad byte: compaction leaves them, and what follows is whole. Runs in recovery
 threads: it touches only the one directory.
 """
 
@@ -21,7 +22,7 @@ from moldau.records.kernel import BatchRow, intact_end, scan_batches
 from moldau.records.old_formats import OLD_BYTES_MIN, scan_messages
 from moldau.records.old_formats_reading import is_old
 from moldau.storage import admission
-from moldau.storage.batch_walk import walk_headers
+from moldau.storage.batch_walk import walk_headers, walk_places
 from moldau.storage.epoch_file import EpochFile
 from moldau.storage.epoch_history import UNDEFINED_EPOCH, EpochStart
 from moldau.storage.faults import CorruptFile, StorageFault
@@ -40,6 +41,7 @@ from moldau.storage.txn_index import AbortedTransaction
 log = logging.getLogger("kafka.log.LogLoader")
 
 CHUNK_BYTES = 1024 * 1024
+NO_LIMIT = 2**63 - 1
 PROGRESS_MS = 5_000
 """A recovery that takes longer than this says how far it is, and again every so often."""
 
@@ -57,8 +59,8 @@ class Recovery(NamedTuple):
     clock: Clock
     producer_expiration_ms: Millis
     may_have_gaps: bool = False
-    """Compaction may have taken the last batches of a segment; otherwise every one ends where the
-    next begins."""
+    """Compaction may have taken the last batches of a segment; otherwise every one should end where
+    the next begins. One that does not is told of, and changes nothing else."""
 
 
 def load_log(known: Recovery) -> LoadedLog:
@@ -152,41 +154,90 @@ def _recover_unflushed(
             len(unflushed),
             known.topic_partition,
         )
-        truncated_bytes = recover_segment(segment, producers, epochs, known.clock)
+        later = unflushed[done + 1 :]
+        limit = later[0].base_offset if later else NO_LIMIT
+        checked = check_segment(segment, producers, epochs, known.clock, limit)
+        if checked.bad_bytes:
+            dropped = [] if checked.is_misplaced else later
+            _cut_off(known, segment, checked.bad_bytes, dropped)
+            del segments[len(segments) - len(dropped) :]
+        has_lost_end = segment is not segments[-1] and not known.may_have_gaps
+        has_lost_end = has_lost_end and segment.offset_end != limit
+        # A snapshot that lies after lost batches knows of them: it is written anew.
+        snapshot_end = limit if has_lost_end else segment.offset_end
         try:
             segment.seal()
-            if segment.offset_end > snapshot_offset:
-                write_snapshot(known.directory, segment.offset_end, producers.entries)
-                snapshot_offset = segment.offset_end
+            if snapshot_end > snapshot_offset:
+                write_snapshot(known.directory, snapshot_end, producers.entries)
+                snapshot_offset = snapshot_end
         except StorageFault as fault:
             # A full disk must not keep a broker from starting: all this is in memory too.
             log.warning("%s the next start will take longer: %s", _prefix(known), fault)
-        if truncated_bytes:
-            log.warning(
-                "%s Corruption found in segment %d, truncating to offset %d",
-                _prefix(known),
-                segment.base_offset,
-                segment.offset_end,
-            )
-        if done + 1 == len(unflushed):
+        if has_lost_end:
+            _warn_of_gap(known, segment, limit)
+        if segment is segments[-1]:
             break
-        following = unflushed[done + 1].base_offset
-        has_all = segment.offset_end == following
-        if not (has_all or (known.may_have_gaps and not truncated_bytes)):
-            for dropped in unflushed[done + 1 :]:
-                dropped.remove()
-            del segments[first + done + 1 :]
-            break
-        segment.close_at(following)
+        segment.close_at(limit)
     return producers, snapshot_offset
 
 
-def recover_segment(
-    segment: Segment, producers: ProducerStates, epochs: EpochFile, clock: Clock
-) -> int:
-    """Check every batch and rebuild the indexes as appending would have; cut off the rest of the
-    file from the first batch that is not right. How many bytes that took."""
-    size_bytes = segment.size_bytes
+def _warn_of_gap(known: Recovery, segment: Segment, following: Offset) -> None:
+    """Nothing is wrong with what comes after it, and it may be compaction's after all: of another
+    time, when the topic's settings were others."""
+    log.warning(
+        "%s Segment %d ends with offset %d and the next one begins with %d, though the topic is "
+        "not compacted: %d offsets are missing. What follows is kept.",
+        _prefix(known),
+        segment.base_offset,
+        segment.offset_end - 1,
+        following,
+        following - segment.offset_end,
+    )
+
+
+def _cut_off(known: Recovery, segment: Segment, bad_bytes: int, later: list[Segment]) -> None:
+    """Everything from a segment's first bad batch on, the newest first: a start that is killed
+    meanwhile leaves the bad batch, and the next one goes on from there."""
+    log.warning(
+        "%s Corruption found in segment %d, truncating to offset %d: cutting off its last %d "
+        "bytes, and %d later segments%s",
+        _prefix(known),
+        segment.base_offset,
+        segment.offset_end,
+        bad_bytes,
+        len(later),
+        _in_words(later),
+    )
+    for dropped in reversed(later):
+        dropped.remove()
+    if later:
+        sync_directory(known.directory)
+    segment.trim()
+
+
+def _in_words(segments: list[Segment]) -> str:
+    if not segments:
+        return ""
+    size_bytes, last = sum(segment.size_bytes for segment in segments), segments[-1]
+    offset_last = last.base_offset - 1
+    for place in walk_places(last.file.fileno(), 0, last.size_bytes):
+        offset_last = place.offset_last
+    return f" with offsets {segments[0].base_offset} to {offset_last} in {size_bytes} bytes"
+
+
+class Checked(NamedTuple):
+    bad_bytes: int
+    """From the first batch that is not right to the end of the file."""
+    is_misplaced: bool
+    """That batch is whole, but its offsets are those of the next segment, which knows better."""
+
+
+def check_segment(
+    segment: Segment, producers: ProducerStates, epochs: EpochFile, clock: Clock, limit: Offset
+) -> Checked:
+    """Check every batch and rebuild the indexes as appending would have, up to the first batch that
+    is not right. The next segment begins at `limit`."""
+    size_bytes, is_misplaced = segment.size_bytes, False
     segment.reset()
     segment.txn_index.clear()
     progress = _Progress(segment.path(LOG_SUFFIX), size_bytes, clock)
@@ -196,6 +247,9 @@ def recover_segment(
             if not segment.can_follow(base_offset, offset_last):
                 break
             if base_offset > segment.offset_end and _is_misplaced(rows, number):
+                break
+            if offset_last >= limit:
+                is_misplaced = True
                 break
             if epoch > epochs.history.latest:
                 epochs.recover(epoch, base_offset)
@@ -209,16 +263,7 @@ def recover_segment(
             progress.reached(position)
             continue
         break
-    truncated_bytes = size_bytes - segment.size_bytes
-    if truncated_bytes:
-        log.warning(
-            "Found invalid messages in log segment %s at byte offset %d: cutting off %d bytes",
-            segment.path(LOG_SUFFIX),
-            segment.size_bytes,
-            truncated_bytes,
-        )
-        segment.trim()
-    return truncated_bytes
+    return Checked(size_bytes - segment.size_bytes, is_misplaced)
 
 
 def _is_misplaced(rows: list[BatchRow], number: int) -> bool:

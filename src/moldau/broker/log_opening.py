@@ -1,0 +1,41 @@
+"""The logs of a broker that starts: locked first, loaded when the topics' settings are known."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+
+from moldau.broker.surroundings import Surroundings
+from moldau.config.broker import BrokerConfig
+from moldau.config.topic import TopicConfig
+from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE
+from moldau.storage.log_store import LogStore
+from moldau.storage.meta_properties import FILE_NAME as META_FILE
+
+
+def lock_logs(
+    config: BrokerConfig,
+    around: Surroundings,
+    loop: asyncio.AbstractEventLoop,
+    settings_for: Callable[[str], TopicConfig],
+) -> LogStore:
+    """Nobody else uses the directories from now on. Raises StorageFault."""
+    logs = LogStore(
+        config.log_dirs,
+        node_id=config.node_id,
+        settings_for=settings_for,
+        clock=around.clock,
+        threads=around.log_threads(loop),
+        recovery_threads=config.num_recovery_threads_per_data_dir,
+        producer_expiration_ms=config.producer_id_expiration_ms,
+    )
+    logs.lock()
+    return logs
+
+
+def was_left_uncleanly(directory: str) -> bool:
+    """Whether a broker used the log directory and did not get to stop in order."""
+    # Not by Path.exists, which raises where the directory may not be looked into.
+    used = os.path.exists(os.path.join(directory, META_FILE))
+    return used and not os.path.exists(os.path.join(directory, CLEAN_SHUTDOWN_FILE))
