@@ -23,6 +23,7 @@ from moldau.client.errors import KafkaTimeoutError as KafkaTimeoutError
 from moldau.client.errors import LogTruncationError as LogTruncationError
 from moldau.client.errors import NetworkError as NetworkError
 from moldau.client.errors import NoOffsetForPartitionError as NoOffsetForPartitionError
+from moldau.client.errors import RecordDeserializationError as RecordDeserializationError
 from moldau.client.errors import RetriableCommitFailedError as RetriableCommitFailedError
 from moldau.client.errors import RetriableError as RetriableError
 from moldau.client.errors import SerializationError as SerializationError

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moldau.client.consumer_buffer import BatchRun, BatchSlice
-from moldau.client.deserialization import corrupt
 from moldau.records.columns import Columns, Measure, fresh_bytes
-from moldau.records.runs import add_run, measure_run
+from moldau.records.runs import add_run
 
 if TYPE_CHECKING:
     import pyarrow
@@ -96,12 +95,7 @@ def _chunks(runs: Sequence[BatchRun]) -> Iterator[Sequence[BatchRun]]:
 
 def _measure(runs: Sequence[BatchRun]) -> tuple[Measure, list[int]]:
     """How much all hold together, and the rows of each."""
-    measures = []
-    for run in runs:
-        measure, broken = measure_run(run.body, run.parts, run.offset_first)
-        if broken is not None:
-            raise corrupt(run.tp, broken[2], f"record {measure[0]} is broken")
-        measures.append(measure)
+    measures = [run.measure for run in runs]
     _, *totals = map(sum, zip(*measures, strict=True))
     return (-1, *totals), [measure[1] for measure in measures]  # type: ignore[return-value]
 

@@ -151,7 +151,7 @@ class Consumer:
         with self._sole:
             engine = self._twin.engine
             limit = max_records or engine.config.max_poll_records
-            return self._until(timeout, lambda: engine.take(limit)) or ConsumerRecords()
+            return self._until(timeout, lambda: engine.taking.records(limit)) or ConsumerRecords()
 
     def poll_arrow(
         self, timeout: float | None = None, *, max_records: int = ARROW_RECORDS
@@ -165,8 +165,8 @@ class Consumer:
         empty = schema().empty_table()
         with self._sole:
             engine = self._twin.engine
-            runs = self._until(timeout, lambda: engine.take_runs(max_records))
-            return table_of(runs, engine.columns.take) if runs else empty
+            table = self._until(timeout, lambda: engine.taking.table(max_records, table_of))
+            return empty if table is None else table
 
     def _until(self, timeout: float | None, take: Callable[[], T | None]) -> T | None:
         """What `take` gives once it gives something. Records are taken, decoded and deserialized
@@ -192,13 +192,19 @@ class Consumer:
                 return None
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Every record, one by one; ends after consumer.timeout.ms without one, if that is set."""
-        limit_ms = self._engine.config.consumer_timeout_ms
+        """Every record, one by one; ends after consumer.timeout.ms without one, if that is set.
+
+        The position moves with each record, so whoever stops can go on with the next."""
+        config = self._engine.config
+        timeout = None if config.consumer_timeout_ms < 0 else config.consumer_timeout_ms / 1000
+        limit, taking = config.max_poll_records, self._engine.taking
         while True:
-            records = self.poll(None if limit_ms < 0 else limit_ms / 1000)
-            if not records and limit_ms >= 0:
+            with self._sole:
+                records = self._until(timeout, lambda: taking.one_by_one(limit))
+            if records is not None:
+                yield from records
+            elif timeout is not None:
                 return
-            yield from records
 
     subscribe = _on_loop(AsyncConsumer.subscribe)
     assign = _on_loop(AsyncConsumer.assign)

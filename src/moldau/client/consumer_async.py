@@ -126,10 +126,11 @@ class AsyncConsumer:
     async def unsubscribe(self) -> None:
         """Give up all partitions; the group shares them out anew."""
         with self._sole as engine:
-            if engine.group is not None and engine.positions.is_subscribed:
-                await engine.group.release()
-                await engine.group.leave("the consumer unsubscribed from all topics")
-            engine.positions.unsubscribe()
+            try:
+                if engine.group is not None and engine.positions.is_subscribed:
+                    await engine.group.part("the consumer unsubscribed from all topics")
+            finally:
+                engine.positions.unsubscribe()
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are being read."""
@@ -146,7 +147,8 @@ class AsyncConsumer:
         """Records as soon as there are any; none when the time-out is over first."""
         with self._sole as engine:
             limit = max_records or self._config.max_poll_records
-            return await self._until(timeout, lambda: engine.take(limit)) or ConsumerRecords()
+            records = await self._until(timeout, lambda: engine.taking.records(limit))
+            return records or ConsumerRecords()
 
     async def poll_arrow(
         self, timeout: float | None = None, *, max_records: int = ARROW_RECORDS
@@ -159,8 +161,8 @@ class AsyncConsumer:
 
         empty = schema().empty_table()
         with self._sole as engine:
-            runs = await self._until(timeout, lambda: engine.take_runs(max_records))
-            return table_of(runs, engine.columns.take) if runs else empty
+            table = await self._until(timeout, lambda: engine.taking.table(max_records, table_of))
+            return empty if table is None else table
 
     async def await_records(self, timeout: float | None = None) -> bool:
         """Do all that a poll does except taking records; whether there may be some to take."""
@@ -180,13 +182,17 @@ class AsyncConsumer:
                 return None
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        """Every record, one by one; ends after consumer.timeout.ms without one, if that is set."""
-        limit_ms = self._config.consumer_timeout_ms
+        """Every record, one by one; ends after consumer.timeout.ms without one, if that is set.
+
+        The position moves with each record, so whoever stops can go on with the next."""
+        limit_ms, limit = self._config.consumer_timeout_ms, self._config.max_poll_records
+        timeout, taking = None if limit_ms < 0 else limit_ms / 1000, self.engine.taking
         while True:
-            records = await self.poll(None if limit_ms < 0 else limit_ms / 1000)
-            if not records and limit_ms >= 0:
+            with self._sole:
+                records = await self._until(timeout, lambda: taking.one_by_one(limit))
+            if records is None and timeout is not None:
                 return
-            for record in records:
+            for record in records or ():
                 yield record
 
     # Committing.

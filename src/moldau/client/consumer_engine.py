@@ -15,15 +15,15 @@ from itertools import count
 from typing import Any
 
 from moldau.client.assignors import assignors_of
-from moldau.client.buffer_pool import BufferPool
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_bell import Bell
-from moldau.client.consumer_buffer import BatchRun, RecordBuffer
+from moldau.client.consumer_buffer import RecordBuffer
 from moldau.client.consumer_commits import Commits, Offsets, OnCommit
 from moldau.client.consumer_coordinator import end_task
 from moldau.client.consumer_group import ConsumerGroup, GroupOptions, Invoke
 from moldau.client.consumer_offsets import OffsetLookup
 from moldau.client.consumer_session import FetchSettings
+from moldau.client.consumer_taking import Taking
 from moldau.client.consumer_topics import MISSING_TOPIC_SECONDS, TopicWatch
 from moldau.client.consumer_upkeep import PositionUpkeep
 from moldau.client.deserialization import RecordReader
@@ -33,13 +33,11 @@ from moldau.client.loading import instance_of
 from moldau.client.membership import GroupSettings, Membership, MemberState
 from moldau.client.network import Network, NetworkSettings
 from moldau.client.positions import Mode, Positions
-from moldau.client.records import ConsumerRecords
+from moldau.client.user_code import tell_all
 from moldau.config.client_consumer import ConsumerConfig
 from moldau.model.errors import Error
 
 WAIT_SECONDS_MAX = 3600.0
-COLUMNS_BYTES_MAX = 32 * 1024 * 1024
-"""How much memory of tables that are gone is kept for the next ones."""
 _numbers = count(1)
 
 
@@ -77,8 +75,8 @@ class ConsumerEngine:
             prefix=self.prefix,
         )
         self.buffer = RecordBuffer(self.fetcher, self.positions, RecordReader.of(config))
-        self.columns = BufferPool(COLUMNS_BYTES_MAX)
         self.interceptors = [instance_of(item) for item in config.interceptor_classes]
+        self.taking = Taking(self.buffer, self.interceptors, self._refill, self.log, self.prefix)
         self.commits: Commits | None = None
         self.group: ConsumerGroup | None = None
         self.topics: TopicWatch | None = None
@@ -90,6 +88,7 @@ class ConsumerEngine:
         self._bell = Bell()
         self._keep_up_at = 0.0
         self._is_woken = False
+        self._is_closing = False
         self.is_closed = False
 
     def _make_group(self, group_id: str) -> None:
@@ -168,6 +167,7 @@ class ConsumerEngine:
             membership.polled(int(self._loop.time() * 1000))
         return not (
             self._is_woken
+            or self.buffer.has_offer
             or self._loop.time() >= self._keep_up_at
             or self.fetcher.failures
             or self._is_commit_due()
@@ -218,10 +218,12 @@ class ConsumerEngine:
             while True:
                 self.check_wakeup()
                 await self.call_back()
+                self.buffer.mend()
                 await self._keep_up(deadline)
                 self.check_wakeup()
-                if self.fetcher.failures:
-                    raise self.fetcher.failures.popleft()
+                fault = self.fetcher.failures.pop()
+                if fault is not None:
+                    raise fault
                 if self.buffer.has_records():
                     return True
                 if self._loop.time() >= deadline:
@@ -252,7 +254,7 @@ class ConsumerEngine:
 
     def _needs_upkeep(self) -> bool:
         return any(
-            state.position is None or state.is_validating
+            state.position is None or state.is_validating or state.has_new_leader
             for state in list(self.positions.partitions.values())
         )
 
@@ -260,6 +262,7 @@ class ConsumerEngine:
         if self._upkeep_task is None:
             if not self._needs_upkeep():
                 return
+            self.upkeep.meet_leaders()
             self._upkeep_task = self._loop.create_task(self._make_positions())
         task = self._upkeep_task
         if not await wait(task):
@@ -271,6 +274,8 @@ class ConsumerEngine:
             if not fault.retriable:
                 raise
             self.log.warning("%sPositions are not known yet: %s", self.prefix, fault)
+        if self._needs_upkeep():
+            self._loop.call_later(self.config.retry_backoff_ms / 1000, self.changed)
 
     async def _make_positions(self) -> None:
         timeout_ms = self.config.default_api_timeout_ms
@@ -298,9 +303,10 @@ class ConsumerEngine:
         self.need_commits().commit_async(offsets, on_commit)
 
     def _tell_committed(self, offsets: Offsets) -> None:
-        for interceptor in self.interceptors:
-            if hasattr(interceptor, "on_commit"):
-                interceptor.on_commit(dict(offsets))
+        self._tell("on_commit", dict(offsets))
+
+    def _tell(self, method: str, *args: Any) -> None:
+        tell_all(self.interceptors, method, *args, log=self.log, prefix=self.prefix)
 
     async def call_back(self) -> None:
         """Run the callbacks of commits that nobody waited for."""
@@ -332,22 +338,6 @@ class ConsumerEngine:
 
     # Taking.
 
-    def take(self, count: int) -> ConsumerRecords | None:
-        taken = self.buffer.take(count)
-        if not taken:
-            return None
-        records = ConsumerRecords(taken)
-        for interceptor in self.interceptors:
-            if hasattr(interceptor, "on_consume"):
-                records = interceptor.on_consume(records) or records
-        self._refill()
-        return records
-
-    def take_runs(self, count: int) -> list[BatchRun]:
-        runs = self.buffer.take_runs(count)
-        self._refill()
-        return runs
-
     def _refill(self) -> None:
         if self.fetcher.is_full:
             self.fetcher.is_full = False
@@ -357,22 +347,22 @@ class ConsumerEngine:
 
     async def close(self, timeout_s: float) -> None:
         """Commit, tell the listener, leave the group, close the connections."""
-        if self.is_closed:
+        if self._is_closing:
             return
-        self.is_closed = True
+        self._is_closing = True
         try:
+            # Not closed yet: the listener may commit.
             if self.group is not None:
                 await self._leave(timeout_s)
         finally:
+            self.is_closed = True
             if self._upkeep_task is not None:
                 await end_task(self._upkeep_task)
             if self.topics is not None:
                 await self.topics.close()
             await self.fetcher.close()
             await self.network.close()
-            for interceptor in self.interceptors:
-                if hasattr(interceptor, "close"):
-                    interceptor.close()
+            self._tell("close")
 
     async def _leave(self, timeout_s: float) -> None:
         group, commits = self.group, self.commits
@@ -381,8 +371,7 @@ class ConsumerEngine:
         try:
             async with asyncio.timeout(timeout_s):
                 if self.positions.is_subscribed:
-                    await group.release()
-                    await group.leave("the consumer is being closed")
+                    await group.part("the consumer is being closed")
                 elif self._commits_by_itself:
                     try:
                         await commits.commit(self.positions.committable(), int(timeout_s * 1000))

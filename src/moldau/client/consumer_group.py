@@ -22,6 +22,7 @@ from moldau.client.consumer_joining import Joining, told
 from moldau.client.errors import KafkaError
 from moldau.client.membership import Membership
 from moldau.client.positions import Positions
+from moldau.client.user_code import awaited
 from moldau.model.names import TopicPartition
 
 LEAVE_SECONDS_MAX = 5
@@ -106,6 +107,8 @@ class ConsumerGroup:
         )
         self._join: asyncio.Task[Assignment | None] | None = None
         self._is_prepared = False
+        self._share: Assignment | None = None
+        """What the group gave this member and it has not yet taken over."""
 
     @contextmanager
     def polling(self) -> Iterator[None]:
@@ -130,7 +133,12 @@ class ConsumerGroup:
             raise self._heartbeat.fatal
         self.membership.polled(self._heartbeat.now())
         self._heartbeat.start()
-        while self.membership.needs_rejoin or self._join is not None:
+        while True:
+            if self._share is not None:
+                # Also if an earlier poll was broken off in the middle of it.
+                await self._complete(self._share)
+            if not self.membership.needs_rejoin and self._join is None:
+                return True
             join = self._join
             if join is None:
                 await self._prepare()
@@ -140,29 +148,30 @@ class ConsumerGroup:
             if self._join is not join:
                 continue
             self._join = None
-            assignment = join.result()
-            if assignment is not None:
+            self._share = join.result()
+            if self._share is not None:
                 self._is_prepared = False
-                await self._complete(assignment)
-        return True
+                name, generation = self.membership.protocol_name, self.membership.generation_id
+                self._joining.assignors[name].on_assignment(self._share, generation)
 
     async def _prepare(self) -> None:
         """Before joining: commit, and give up what must not be read meanwhile."""
         held = set(self._positions.partitions)
         if held and not self.membership.has_generation:
-            self._is_prepared = True
             self._log.info(
                 "%sGiving away all assigned partitions as lost since generation/memberID has been"
                 " reset, indicating that consumer is in old state or no longer part of the group",
                 self._prefix,
             )
             await self._give_up(held, "on_partitions_lost")
+            self._is_prepared = True
             return
-        if self._is_prepared:
-            return
+        if held and not self._is_prepared:
+            await self._give_up_before_joining(held)
+        # Not before: a poll that is broken off here has to begin again.
         self._is_prepared = True
-        if not held:
-            return
+
+    async def _give_up_before_joining(self, held: set[TopicPartition]) -> None:
         await self._auto_commit(held)
         if self._joining.protocol is RebalanceProtocol.COOPERATIVE:
             held = {tp for tp in held if tp.topic not in self._positions.topics}
@@ -195,17 +204,16 @@ class ConsumerGroup:
         if function is not None:
             await self._invoke(function, sorted(partitions))
 
-    async def _complete(self, assignment: Assignment) -> None:
+    async def _complete(self, share: Assignment) -> None:
+        """Take over what the group gave, whatever the listener says to what it took."""
         membership = self.membership
-        self._joining.assignors[membership.protocol_name].on_assignment(
-            assignment, membership.generation_id
-        )
-        mine = {tp for tp in assignment.partitions if tp.topic in self._positions.topics}
-        if len(mine) < len(assignment.partitions):
+        mine = {tp for tp in share.partitions if tp.topic in self._positions.topics}
+        if len(mine) < len(share.partitions):
             # The subscription changed while the group was at it.
             membership.request_rejoin("the subscription has changed")
         held = set(self._positions.partitions)
         revoked = held - mine
+        fault: Exception | None = None
         if revoked:
             self._log.info(
                 "%sRevoke previously assigned partitions %s", self._prefix, told(revoked)
@@ -214,11 +222,15 @@ class ConsumerGroup:
             membership.request_rejoin(
                 "need to revoke partitions as indicated by the current assignment and re-join"
             )
-            await self._give_up(revoked, "on_partitions_revoked")
-        self._positions.assign_from_group(mine)
+            fault = await awaited(self._give_up(revoked, "on_partitions_revoked"))
+        self._share = None
+        if self._positions.is_subscribed:
+            self._positions.assign_from_group(mine)
         added = mine - held
         self._log.info("%sAdding newly assigned partitions: %s", self._prefix, told(added))
-        await self._call_listener("on_partitions_assigned", added)
+        second = await awaited(self._call_listener("on_partitions_assigned", added))
+        if fault or second:
+            raise fault or second  # type: ignore[misc]
 
     # Leaving.
 
@@ -230,6 +242,7 @@ class ConsumerGroup:
             await end_task(join)
         self.membership.reset(reason)
         self._is_prepared = False
+        self._share = None
         self._on_change()
         if request is None or self._link.discovered is None:
             return
@@ -239,8 +252,15 @@ class ConsumerGroup:
         except KafkaError as fault:
             self._log.info("%sLeaveGroup failed: %s", self._prefix, fault)
 
-    async def release(self) -> None:
-        """Before unsubscribing or closing: commit and tell the listener, as for a rebalance."""
+    async def part(self, reason: str) -> None:
+        """Before unsubscribing or closing: give up all, and leave whatever the listener says."""
+        try:
+            await self._release()
+        finally:
+            await self.leave(reason)
+
+    async def _release(self) -> None:
+        """Commit and tell the listener, as for a rebalance."""
         held = set(self._positions.partitions)
         if not held or not self._positions.is_subscribed:
             return

@@ -12,12 +12,19 @@ from time import time
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_commits import Commits
 from moldau.client.consumer_offsets import OffsetLookup
-from moldau.client.errors import LogTruncationError, NoOffsetForPartitionError, error_for
+from moldau.client.errors import (
+    KafkaError,
+    LogTruncationError,
+    NoOffsetForPartitionError,
+    UnsupportedVersionError,
+    error_for,
+)
 from moldau.client.network import coordinator_node
 from moldau.client.positions import LATEST, PartitionState, Positions, reset_timestamp
-from moldau.model.errors import RETRIABLE
+from moldau.model.errors import RETRIABLE, Error
 from moldau.model.names import TopicPartition
 from moldau.wire.messages.offsets import (
+    EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
@@ -101,39 +108,85 @@ class PositionUpkeep:
                     *(self._prefix, tp, row.offset),
                 )
 
+    def meet_leaders(self) -> None:
+        """Inside a poll, so while nobody takes records: forget what old leaders sent ahead."""
+        for tp, state in self._positions.partitions.items():
+            if state.has_new_leader:
+                state.meet_leader(self._cluster.topic_id(tp.topic))
+
     async def validate(self) -> None:
         """Ask the new leaders where the epochs end that were read last."""
-        waiting = [s for s in self._positions.partitions.values() if s.is_validating]
-        for state in waiting:
-            leader = self._cluster.leader(*state.tp)
-            if leader is None:
-                await self._cluster.refresh([state.tp.topic], allow_auto_create=False)
-                continue
-            await self._validate(state, *leader)
+        waiting = {s.tp: s for s in self._positions.partitions.values() if s.is_validating}
+        if not waiting:
+            return
+        led, unknown = self._cluster.group_by_leader(waiting)
+        truncated: list[str] = []
+        for node_id, some in led.items():
+            truncated += await self._validate(node_id, [waiting[tp] for tp in some])
+        if any(state.is_validating for state in waiting.values()) or unknown:
+            await self._cluster.refresh({tp.topic for tp in waiting}, allow_auto_create=False)
+        if truncated:
+            raise LogTruncationError(
+                f"{', '.join(truncated)}, and auto.offset.reset is none: seek to go on"
+            )
 
-    async def _validate(self, state: PartitionState, node_id: int, leader_epoch: int) -> None:
-        tp, asked_in = state.tp, state.round
-        row = OffsetForLeaderPartition(
-            partition=tp.partition, current_leader_epoch=leader_epoch, leader_epoch=state.epoch
-        )
-        request = OffsetForLeaderEpochRequest(
-            replica_id=-1, topics=[OffsetForLeaderTopic(topic=tp.topic, partitions=[row])]
-        )
-        response = await self._cluster.network.call(coordinator_node(node_id), request)
-        answer = response.topics[0].partitions[0]
-        if not self._positions.is_current(state, asked_in):
-            return
-        if answer.error_code:
-            if answer.error_code not in RETRIABLE:
-                raise error_for(answer.error_code)
-            await self._cluster.refresh([tp.topic], allow_auto_create=False)
-            return
-        state.is_validating = False
-        state.leader_epoch = leader_epoch
-        assert state.position is not None, tp
-        if 0 <= answer.end_offset < state.position:
-            text = f"{tp} was truncated to offset {answer.end_offset} below {state.position}"
-            if self._policy == "none":
-                raise LogTruncationError(f"{text}, and auto.offset.reset is none")
-            self._log.warning("%s%s: going on from there", self._prefix, text)
-            state.seek(answer.end_offset, answer.leader_epoch)
+    async def _validate(self, node_id: int, states: Collection[PartitionState]) -> list[str]:
+        """What was truncated and must be told to the user."""
+        asked = {state.tp: (state, state.round, self._epoch(state.tp)) for state in states}
+        topics: dict[str, OffsetForLeaderTopic] = {}
+        for tp, (state, _, epoch) in asked.items():
+            row = OffsetForLeaderPartition(
+                partition=tp.partition, current_leader_epoch=epoch, leader_epoch=state.epoch
+            )
+            topic = topics.setdefault(tp.topic, OffsetForLeaderTopic(topic=tp.topic))
+            topic.partitions.append(row)
+        request = OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
+        truncated: list[str] = []
+        try:
+            response = await self._cluster.network.call(coordinator_node(node_id), request)
+        except UnsupportedVersionError:
+            # A broker that cannot say where epochs end is believed.
+            for state, _, epoch in asked.values():
+                state.believe(epoch)
+            return truncated
+        except KafkaError as fault:
+            if not fault.retriable and fault.code is not Error.BROKER_NOT_AVAILABLE:
+                raise
+            return truncated
+        for topic_row in response.topics:
+            for answer in topic_row.partitions:
+                tp = TopicPartition(topic_row.topic, answer.partition)
+                state, round, epoch = asked[tp]
+                if not self._positions.is_current(state, round):
+                    continue
+                if answer.error_code:
+                    if answer.error_code not in RETRIABLE:
+                        raise error_for(answer.error_code)
+                elif text := self._judge(state, answer, epoch):
+                    truncated.append(text)
+        return truncated
+
+    def _epoch(self, tp: TopicPartition) -> int:
+        leader = self._cluster.leader(*tp)
+        return -1 if leader is None else leader[1]
+
+    def _judge(self, state: PartitionState, answer: EpochEndOffset, epoch: int) -> str | None:
+        """Go on, or from where the logs part; what to tell if the user wants to decide that."""
+        position, end = state.position, answer.end_offset
+        assert position is not None, state.tp
+        if end >= position:
+            state.believe(epoch)
+            return None
+        text = f"{state.tp} was truncated to offset {end} below {position}"
+        if end < 0:
+            text = f"{state.tp} was truncated, nothing is left of epoch {state.epoch}"
+        if self._policy == "none":
+            # The position stays in doubt, so the next poll says so again.
+            return text
+        self._log.warning("%s%s: going on from there", self._prefix, text)
+        if end < 0:
+            self.reset_by_policy(state)
+        else:
+            state.seek_valid(end, answer.leader_epoch)
+            state.believe(epoch)
+        return None

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from moldau.client.errors import KafkaError, SerializationError, error_class
+from moldau.client.errors import KafkaError, RecordDeserializationError, error_class
 from moldau.client.records import ConsumerRecord, TimestampType
 from moldau.client.serializers import Deserialize, deserializer
+from moldau.client.user_code import tried
 from moldau.config.client_consumer import ConsumerConfig
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
@@ -48,6 +49,7 @@ class Fetched:
     __slots__ = (
         "batches",
         "current",
+        "is_torn",
         "next_offset",
         "position",
         "round",
@@ -78,6 +80,8 @@ class Fetched:
         """Decoded and not yet handed out, last first."""
         self.current: kernel.BatchRow | None = None
         """The batch that `rows` came from."""
+        self.is_torn = False
+        """While it is read: what breaks reading off leaves it without some records."""
         self.size_bytes = len(view)
 
     @property
@@ -245,23 +249,38 @@ class RecordReader:
     ) -> int:
         """A compressed batch, or several others; what is wrong with the next one, or -1."""
         tp, view, batches = fetched.tp, fetched.view, fetched.batches
-        header, body = None, view
         if batches[-1][7] & CODEC_MASK:
             header, body = body_of(tp, view, batches[-1], self.check_crcs)
-        try:
-            if header is not None:
-                return self._read_packed(rows, fetched, header, body, makers)
+            index, fault = tried(self._read_packed, rows, fetched, header, body, makers)
+            if fault is None:
+                assert index is not None, "an index or a fault"
+                return index
+        else:
             limits = (count, fetched.position, self.check_crcs)
             shared = (tp.topic, tp.partition, _KINDS)
-            fault_index, taken = read_batches(rows, view, batches, limits, shared, makers)
-        except (ValueError, TypeError, LookupError, ArithmeticError, KafkaError) as fault:
-            raise SerializationError(
-                f"Error deserializing key/value for partition {tp} at offset"
-                f" {max(fetched.position, batches[-1][2])}. If needed, please seek past"
-                f" the record to continue consumption: {fault}"
-            ) from fault
-        fetched.current = taken or fetched.current
-        return fault_index
+            found, fault = tried(read_batches, rows, view, batches, limits, shared, makers)
+            if found is not None:
+                fetched.current = found[1] or fetched.current
+                return found[0]
+        assert fault is not None, "an index or a fault"
+        raise self._unreadable(fetched, rows, fault) from fault
+
+    def _unreadable(
+        self, fetched: Fetched, rows: list[ConsumerRecord], fault: Exception
+    ) -> RecordDeserializationError:
+        """Which record it was: the first of its batch that did not become a row."""
+        tp = fetched.tp
+        header, body = body_of(tp, fetched.view, fetched.batches[-1], False)
+        offset = rows[-1].offset + 1 if rows else fetched.position
+        plain: list[ConsumerRecord] = []
+        numbers, shared = _packed(tp, header, body, offset)
+        read_rows(plain, body, numbers, shared, (ConsumerRecord, None, None))
+        bad = plain[0]
+        text = (
+            f"Error deserializing key/value for partition {tp} at offset {bad.offset}. If needed,"
+            f" please seek past the record to continue consumption: {fault}"
+        )
+        return RecordDeserializationError(text, tp, bad.offset, bad.key, bad.value, bad.headers)
 
     def _read_packed(
         self,
@@ -271,18 +290,8 @@ class RecordReader:
         body: Any,
         makers: Any,
     ) -> int:
-        tp, known = fetched.tp, len(rows)
-        has_append_time = header.attributes & LOG_APPEND_TIME_FLAG != 0
-        numbers = (
-            0,
-            len(body),
-            header.base_offset,
-            header.base_timestamp,
-            header.record_count,
-            max(fetched.position - header.base_offset, 0),
-            header.max_timestamp if has_append_time else -1,
-        )
-        shared = (tp.topic, tp.partition, _KINDS[has_append_time], header.leader_epoch)
+        known = len(rows)
+        numbers, shared = _packed(fetched.tp, header, body, fetched.position)
         fault_index = read_rows(rows, body, numbers, shared, makers)
         if fault_index >= 0:
             del rows[known:]
@@ -296,3 +305,18 @@ _KINDS = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME)
 
 def _bound(deserialize: Deserialize | None, topic: str) -> Any:
     return None if deserialize is None else partial(deserialize, topic)
+
+
+def _packed(tp: TopicPartition, header: BatchHeader, body: Any, offset: int) -> tuple[Any, Any]:
+    """What `read_rows` wants to know of one batch, from an offset on."""
+    has_append_time = header.attributes & LOG_APPEND_TIME_FLAG != 0
+    numbers = (
+        0,
+        len(body),
+        header.base_offset,
+        header.base_timestamp,
+        header.record_count,
+        max(offset - header.base_offset, 0),
+        header.max_timestamp if has_append_time else -1,
+    )
+    return numbers, (tp.topic, tp.partition, _KINDS[has_append_time], header.leader_epoch)

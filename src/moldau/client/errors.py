@@ -14,8 +14,14 @@ stand below as classes of their own.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from moldau.config.definition import ConfigError as ConfigError
 from moldau.model.errors import RETRIABLE, Error
+
+if TYPE_CHECKING:
+    from moldau.model.names import TopicPartition
+    from moldau.records.kernel import Headers
 
 
 class KafkaError(Exception):
@@ -83,6 +89,31 @@ class ConcurrentModificationError(IllegalStateError):
 
 class SerializationError(KafkaError):
     """A key or value cannot be turned into bytes, or bytes into a key or value."""
+
+
+class RecordDeserializationError(SerializationError):
+    """A record that its deserializer refused. The position stays before it; seek past `offset` to
+    go on, or read the bytes themselves from `key`, `value` and `headers`."""
+
+    def __init__(
+        self,
+        message: str,
+        topic_partition: TopicPartition,
+        offset: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers,
+    ) -> None:
+        super().__init__(message)
+        self.topic_partition = topic_partition
+        self.offset = offset
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        place = (self.topic_partition, self.offset)
+        return type(self), (self.message, *place, self.key, self.value, self.headers)
 
 
 class BufferExhaustedError(KafkaTimeoutError):

@@ -3,7 +3,8 @@
 `pump` looks at all partitions and starts the fetches that make sense; everything that may change
 the picture calls it: an answer, a seek, a new assignment, records taken. Fetches run ahead of the
 user up to fetch.max.bytes in all and a few fetches per partition. What arrives waits as bytes in
-`ready`; decoding is left to whoever takes it, so `ready` may be emptied from another thread.
+`ready`; decoding is left to whoever takes it, so `ready` may be emptied from another thread. What
+went wrong waits too, until the user has read up to it.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from moldau.client.cluster import Cluster
 from moldau.client.consumer_session import EPOCH_NONE, FetchSession, FetchSettings, Want
 from moldau.client.deserialization import Fetched, batches_of
-from moldau.client.errors import KafkaError, NoOffsetForPartitionError, error_for
+from moldau.client.errors import KafkaError, NoOffsetForPartitionError, code_of, error_for
+from moldau.client.fetcher_failures import FetchFailures
 from moldau.client.network import coordinator_node
 from moldau.client.positions import PartitionState, Positions
 from moldau.model.errors import Error
-from moldau.model.names import TopicPartition
+from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.wire.messages.fetch import (
     FetchablePartitionResponse,
     FetchRequest,
@@ -78,7 +81,7 @@ class Fetcher:
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
         self.ready: deque[Fetched] = deque()
-        self.failures: deque[KafkaError] = deque()
+        self.failures = FetchFailures(positions)
         self.is_full = False
         """Whether something was not fetched for want of room: taking records should pump."""
 
@@ -86,14 +89,12 @@ class Fetcher:
         if self._is_closed:
             return
         wanted: dict[int, dict[TopicPartition, Want]] = {}
-        held = Counter[TopicPartition]()
-        for fetched in list(self.ready):
-            held[fetched.tp] += fetched.size_bytes
+        held = self._held()
         is_full = held.total() >= max(self._settings.max_bytes, 1)
         self.is_full = is_full
-        now = self._loop.time()
+        now, failures = self._loop.time(), self.failures
         for tp, state in self._positions.partitions.items():
-            if state.fetch_offset is None or state.is_paused or state.is_validating:
+            if state.fetch_offset is None or not state.is_readable or state in failures:
                 continue
             if state.retry_at > now:
                 self._loop.call_at(state.retry_at, self.pump)
@@ -110,6 +111,20 @@ class Fetcher:
             else:
                 self._start(node_id, wants)
 
+    def _held(self) -> Counter[TopicPartition]:
+        """How many bytes wait to be read; what is stale is dropped, what is paused holds up
+        nobody else."""
+        held = Counter[TopicPartition]()
+        for fetched in list(self.ready):
+            state = self._positions.partitions.get(fetched.tp)
+            if state is None or state.round != fetched.round:
+                with suppress(ValueError):
+                    # Whoever takes records may have found it first.
+                    self.ready.remove(fetched)
+            elif not state.is_paused:
+                held[fetched.tp] += fetched.size_bytes
+        return held
+
     def _want(self, tp: TopicPartition, state: PartitionState) -> Want:
         assert state.fetch_offset is not None, tp
         return Want(
@@ -125,13 +140,17 @@ class Fetcher:
             self.refresh_soon()
             return None
         leader, epoch = found
-        if epoch > state.leader_epoch:
-            if state.leader_epoch >= 0 and state.epoch >= 0:
-                # Another leader may have a shorter log than the one that was read (KIP-320).
-                state.is_validating = True
-                self._on_ready()
-                return None
-            state.leader_epoch = epoch
+        topic_id = self._cluster.topic_id(state.tp.topic)
+        if state.topic_id == NO_TOPIC_ID:
+            state.topic_id = topic_id
+        is_known = state.leader_epoch >= 0 or state.epoch >= 0
+        is_other = epoch >= 0 and epoch != state.leader_epoch and is_known
+        if is_other or topic_id not in (state.topic_id, NO_TOPIC_ID):
+            # Another leader may have a shorter log than the one that was read (KIP-320).
+            state.has_new_leader = True
+            self._on_ready()
+            return None
+        state.leader_epoch = max(epoch, state.leader_epoch)
         if state.replica >= 0:
             if state.replica_until > now and state.replica in self._cluster.network.nodes:
                 return state.replica
@@ -215,7 +234,8 @@ class Fetcher:
         if self._is_closed:
             return
         if not fault.retriable and fault.code is not Error.BROKER_NOT_AVAILABLE:
-            self.fail(fault)
+            self.failures.of_all = fault
+            self._on_ready()
         for tp in rounds:
             state = self._positions.partitions.get(tp)
             if state is not None:
@@ -226,9 +246,9 @@ class Fetcher:
     def _pause(self, state: PartitionState) -> None:
         state.retry_at = self._loop.time() + self._settings.retry_backoff_ms / 1000
 
-    def fail(self, fault: KafkaError) -> None:
-        """For the next poll to raise."""
-        self.failures.append(fault)
+    def _fail(self, state: PartitionState, error: KafkaError) -> None:
+        self._pause(state)
+        self.failures.add(state, error)
         self._on_ready()
 
     def _take_in(
@@ -265,7 +285,7 @@ class Fetcher:
             state.replica = row.preferred_read_replica
             state.replica_until = self._loop.time() + age_s
         if row.diverging_epoch is not None and row.diverging_epoch.end_offset >= 0:
-            state.is_validating = True
+            state.has_new_leader = True
             return True
         if not row.records:
             return False
@@ -276,8 +296,7 @@ class Fetcher:
         try:
             fetched = batches_of(state.tp, state.round, view, offset, aborted)
         except KafkaError as fault:
-            self._pause(state)
-            self.fail(fault)
+            self._fail(state, fault)
             return True
         state.fetch_offset = fetched.next_offset
         self.ready.append(fetched)
@@ -299,31 +318,28 @@ class Fetcher:
                 self._pause(state)
                 self.refresh_soon()
         else:
-            self._pause(state)
-            self.fail(error_for(code, f"{tp}: {Error(code).sentence}"))
+            self._fail(state, error_for(code, f"{tp}: {code_of(code).sentence}"))
 
     def _out_of_range(self, state: PartitionState) -> None:
+        offset = state.fetch_offset
         if state.replica >= 0:
             # The follower may lag behind; the leader knows.
             state.replica = -1
-        elif state.fetch_offset != state.position:
+        elif offset != state.position:
             # Found out while fetching ahead: what is buffered comes first.
-            state.fetch_offset = state.position
             self._pause(state)
         elif self._reset(state):
             self._log.info(
                 "%sFetch position %s is out of range for partition %s, resetting offset",
-                *(self._prefix, state.fetch_offset, state.tp),
+                *(self._prefix, offset, state.tp),
             )
             self._on_ready()
         else:
-            self._pause(state)
-            self.fail(
-                NoOffsetForPartitionError(
-                    f"Offset {state.fetch_offset} of {state.tp} is out of range and no reset"
-                    " policy is set (auto.offset.reset=none)"
-                )
+            text = (
+                f"Offset {offset} of {state.tp} is out of range and no reset"
+                " policy is set (auto.offset.reset=none)"
             )
+            self._fail(state, NoOffsetForPartitionError(text))
 
     def refresh_soon(self) -> None:
         """Ask for metadata, if that is not under way; pump when it is there."""
@@ -354,6 +370,3 @@ class Fetcher:
         if tasks:
             await asyncio.wait(tasks)
         self.ready.clear()
-
-
-Work = Coroutine[Any, Any, None]

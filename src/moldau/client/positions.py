@@ -1,9 +1,10 @@
 """Which partitions a consumer reads and where it stands in each; no I/O, no clock.
 
 A partition's `position` is the next offset that the user gets, `fetch_offset` the next one to ask
-a broker for: what lies between is buffered. `round` changes with every seek, so that an answer
-to an earlier fetch is recognized and dropped. A position is known, or is to come from the
-committed offset, or from the partition's start, end or a time (`reset_to`).
+a broker for: what lies between is buffered. `round` is a number that no assignment and no seek of
+this process ever gets again, so what was asked for or fetched before is recognized and dropped. A
+position is known, or is to come from the committed offset, or from the partition's start, end or
+a time (`reset_to`).
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from enum import Enum
+from itertools import count
 
 from moldau.client.errors import IllegalStateError
 from moldau.client.records import OffsetAndMetadata
-from moldau.model.names import Millis, TopicPartition
+from moldau.model.names import NO_TOPIC_ID, Millis, TopicPartition
 
 LATEST = -1
 EARLIEST = -2
+
+_rounds = count(1)
 
 _DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 
@@ -49,6 +53,7 @@ class PartitionState:
     __slots__ = (
         "epoch",
         "fetch_offset",
+        "has_new_leader",
         "high_watermark",
         "is_paused",
         "is_validating",
@@ -61,6 +66,7 @@ class PartitionState:
         "reset_to",
         "retry_at",
         "round",
+        "topic_id",
         "tp",
     )
 
@@ -71,11 +77,15 @@ class PartitionState:
         """Leader epoch of the record before the position, -1 if not known."""
         self.fetch_offset: int | None = None
         self.reset_to: int | None = None
-        self.round = 0
+        self.round = next(_rounds)
         self.is_paused = False
+        self.has_new_leader = False
+        """Whether what is buffered may have gone from the log. Nothing is fetched or handed out
+        until a poll has seen it: only there is it certain that nobody is taking records."""
         self.is_validating = False
         self.leader_epoch = -1
         """Of the leader against whom the position was last known to be good."""
+        self.topic_id = NO_TOPIC_ID
         self.retry_at = 0.0
         self.replica = -1
         self.replica_until = 0.0
@@ -83,26 +93,59 @@ class PartitionState:
         self.last_stable_offset = -1
         self.log_start_offset = -1
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether buffered records may be handed out now."""
+        return not (self.is_paused or self.is_validating or self.has_new_leader)
+
     def seek(self, offset: int, epoch: int = -1) -> None:
-        self.round += 1
+        """With the epoch of the record before it, the leader is asked whether it still has it."""
+        self.seek_valid(offset, epoch)
+        if epoch >= 0:
+            self.leader_epoch = -1
+
+    def seek_valid(self, offset: int, epoch: int = -1) -> None:
+        """Where the leader itself said that reading may go on."""
+        self.round = next(_rounds)
         self.position = self.fetch_offset = offset
         self.epoch = epoch
         self.reset_to = None
-        self.is_validating = False
+        self.has_new_leader = self.is_validating = False
         self.retry_at = 0.0
 
     def reset(self, timestamp: int) -> None:
         """Have the position looked up: the start, the end, or the first record from a time on."""
-        self.round += 1
+        self.round = next(_rounds)
         self.position = self.fetch_offset = None
         self.reset_to = timestamp
-        self.is_validating = False
+        self.has_new_leader = self.is_validating = False
         self.replica = -1
 
     def refetch(self) -> None:
         """Forget what was fetched ahead; the position stays."""
-        self.round += 1
+        self.round = next(_rounds)
         self.fetch_offset = self.position
+
+    def meet_leader(self, topic_id: bytes) -> None:
+        """Forget what another leader said, and have the position checked if that is possible.
+
+        Epochs of a topic that had the same name say nothing about this one."""
+        if self.topic_id != topic_id:
+            self.topic_id = topic_id
+            self.epoch = -1
+        self.has_new_leader = False
+        self.is_validating = self.epoch >= 0
+        self.leader_epoch = -1
+        self.refetch()
+
+    def believe(self, leader_epoch: int) -> None:
+        """The leader of that epoch has what was read."""
+        self.is_validating = False
+        self.leader_epoch = leader_epoch
+
+    def release(self) -> None:
+        """It is not read any more: what is under way for it is stale."""
+        self.round = next(_rounds)
 
     @property
     def committable(self) -> OffsetAndMetadata | None:
@@ -166,7 +209,7 @@ class Positions:
         self.partitions = {tp: old.get(tp) or PartitionState(tp) for tp in partitions}
         for tp, state in old.items():
             if tp not in self.partitions:
-                state.round += 1
+                state.release()
 
     def of(self, tp: TopicPartition) -> PartitionState:
         state = self.partitions.get(tp)

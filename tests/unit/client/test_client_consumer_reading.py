@@ -51,7 +51,16 @@ def buffered(data: bytes, offset: int = 0, aborted: Any = None, **options: Any) 
 
 
 def taken(buffer: RecordBuffer, count: int = 100) -> list[ConsumerRecord]:
-    return buffer.take(count).get(TP, [])
+    offer = buffer.take(count)
+    buffer.hand_over(offer)
+    return offer.taken.get(TP, [])
+
+
+def table(buffer: RecordBuffer, count: int = 100) -> Any:
+    offer = buffer.take_runs(count)
+    made = table_of(offer.runs)
+    buffer.hand_over(offer)
+    return made
 
 
 def values(buffer: RecordBuffer, count: int = 100) -> str:
@@ -163,8 +172,8 @@ def test_a_table_goes_on_where_a_deserializer_failed_further_on() -> None:
 
     buffer = buffered(batch(0, "a") + batch(1, "b", "c", "x", "d"), value_deserializer=checked)
     assert values(buffer, 2) == "a b"
-    table = table_of(buffer.take_runs(9))
-    assert table.column("value").to_pylist() == [b"c", b"x", b"d"]
+    made = table(buffer, 9)
+    assert made.column("value").to_pylist() == [b"c", b"x", b"d"]
     assert position(buffer) == 5
 
 
@@ -206,9 +215,9 @@ def test_batches_become_a_table_of_columns() -> None:
     )
     second = batch(3, "d", "e", codec=Codec.GZIP, log_append_time_ms=7000)
     buffer = buffered(first + second)
-    table = table_of(buffer.take_runs(100))
-    table.validate(full=True)
-    rows = table.to_pylist()
+    made = table(buffer, 100)
+    made.validate(full=True)
+    rows = made.to_pylist()
     assert [row["offset"] for row in rows] == [0, 1, 2, 3, 4]
     assert {(row["topic"], row["partition"]) for row in rows} == {("t", 0)}
     assert [row["key"] for row in rows] == [b"k", None, b"", None, None]
@@ -233,15 +242,15 @@ def test_batches_become_a_table_of_columns() -> None:
 def test_a_table_starts_where_records_were_taken_before() -> None:
     buffer = buffered(batch(0, "a", "b", "c") + batch(3, "d"))
     assert values(buffer, 1) == "a"
-    table = table_of(buffer.take_runs(2))
-    assert table.column("value").to_pylist() == [b"b", b"c"]
+    made = table(buffer, 2)
+    assert made.column("value").to_pylist() == [b"b", b"c"]
     assert position(buffer) == 3
-    assert table_of(buffer.take_runs(2)).column("offset").to_pylist() == [3]
+    assert table(buffer, 2).column("offset").to_pylist() == [3]
 
 
 def test_a_table_takes_whole_batches_until_there_are_enough() -> None:
     buffer = buffered(batch(0, "a", "b") + batch(2, "c", "d"))
-    assert table_of(buffer.take_runs(1)).num_rows == 2
+    assert table(buffer, 1).num_rows == 2
     assert buffer.has_records()
 
 
@@ -250,14 +259,14 @@ def test_single_batches_become_a_table_too() -> None:
     slices = [
         BatchSlice(TP, *body_of(TP, data, row, True), 6) for row in scan_batches(data, 0, len(data))
     ]
-    table = table_of(slices)
-    table.validate(full=True)
-    assert table.column("offset").to_pylist() == [6, 7]
-    assert table.column("value").to_pylist() == [b"b", b"c"]
-    assert table.column("timestamp").cast("int64").to_pylist() == [9, 100]
+    made = table_of(slices)
+    made.validate(full=True)
+    assert made.column("offset").to_pylist() == [6, 7]
+    assert made.column("value").to_pylist() == [b"b", b"c"]
+    assert made.column("timestamp").cast("int64").to_pylist() == [9, 100]
 
 
 def test_header_keys_that_are_not_utf8_are_readable_in_a_table() -> None:
     data = encode_batch([Record(headers=(("\udcff", b"x"),))])
-    rows = table_of(buffered(data).take_runs(1)).column("headers").to_pylist()
+    rows = table(buffered(data), 1).column("headers").to_pylist()
     assert rows == [[{"key": "\ufffd", "value": b"x"}]]
