@@ -43,13 +43,14 @@ def reassign(
         raise ApiError(
             Error.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{number}."
         )
+    alive = state.cluster.brokers
     if target is None:
-        after = cancelled(partition, f"{name}:{number}", state.cluster.brokers)
+        after = cancelled(partition, f"{name}:{number}", alive)
     else:
         check_replicas(state, target, None)
         if not allow_replication_factor_change:
             _check_factor(partition, target)
-        after = done_if_in_sync(moving(partition, target), state.cluster.brokers)
+        after = done_if_in_sync(moving(partition, target, alive), alive)
     partitions.put(topic, number, after)
 
 
@@ -57,9 +58,19 @@ def is_moving(partition: PartitionImage) -> bool:
     return bool(partition.adding or partition.removing)
 
 
-def moving(partition: PartitionImage, target: Replicas) -> PartitionImage:
-    """With the old and the new replicas; a move that is under way is replaced."""
-    old = without(partition.replicas, partition.adding)
+def moving(
+    partition: PartitionImage, target: Replicas, alive: Collection[BrokerId]
+) -> PartitionImage:
+    """With the old and the new replicas; a move that is under way is replaced.
+
+    What that one was adding goes at once, unless nobody else is in sync: then the records are only
+    there, and it goes when the new ones have them.
+    """
+    given_up = without(partition.adding, target)
+    if given_up and without(partition.isr, given_up):
+        partition = _left_by(partition, given_up, alive)
+        given_up = ()
+    old = without(partition.replicas, without(partition.adding, given_up))
     return replace(
         partition,
         replicas=tuple(dict.fromkeys((*target, *old))),
@@ -91,6 +102,12 @@ def cancelled(partition: PartitionImage, name: str, alive: Collection[BrokerId])
 def _settled(
     partition: PartitionImage, gone: Replicas, alive: Collection[BrokerId]
 ) -> PartitionImage:
+    return replace(_left_by(partition, gone, alive), adding=(), removing=())
+
+
+def _left_by(
+    partition: PartitionImage, gone: Replicas, alive: Collection[BrokerId]
+) -> PartitionImage:
     replicas, isr = without(partition.replicas, gone), without(partition.isr, gone)
     leader = partition.leader
     if leader not in isr:
@@ -104,8 +121,7 @@ def _settled(
         leader_epoch=partition.leader_epoch + is_new_epoch,
         replicas=replicas,
         isr=isr,
-        adding=(),
-        removing=(),
+        adding=without(partition.adding, gone),
     )
 
 

@@ -72,21 +72,22 @@ def test_a_move_to_where_the_replicas_are_changes_nothing(state: ControllerState
 
 def test_a_move_waits_while_nobody_in_sync_would_be_left() -> None:
     lagging = replace(SETTLED, isr=(0,))
-    assert done_if_in_sync(moving(lagging, (1,)), ALIVE).removing == (0,)
+    assert done_if_in_sync(moving(lagging, (1,), ALIVE), ALIVE).removing == (0,)
 
 
 def test_a_move_can_be_replaced_by_another_and_by_none() -> None:
-    first = moving(SETTLED, (2, 3))
+    first = moving(SETTLED, (2, 3), ALIVE)
     assert first.replicas == (2, 3, 0, 1)
-    second = moving(first, (0, 3))
+    second = moving(first, (0, 3), ALIVE)
     assert (second.replicas, second.adding, second.removing) == ((0, 3, 1), (3,), (1,))
     back = cancelled(second, "t:0", ALIVE)
     assert (back.replicas, back.adding, back.removing) == ((0, 1), (), ())
-    assert back.leader_epoch == SETTLED.leader_epoch + 1, "what 3 knew must count no more"
+    assert second.leader_epoch == SETTLED.leader_epoch + 1, "what 2 knew must count no more"
+    assert back.leader_epoch == second.leader_epoch + 1, "nor what 3 knew"
 
 
 def test_no_move_is_cancelled_where_only_new_replicas_are_in_sync() -> None:
-    under_way = replace(moving(SETTLED, (2,)), leader=2, isr=(2,))
+    under_way = replace(moving(SETTLED, (2,), ALIVE), leader=2, isr=(2,))
     with pytest.raises(ApiError) as caught:
         cancelled(under_way, "t:0", ALIVE)
     assert caught.value.error is Error.INVALID_REPLICA_ASSIGNMENT
@@ -94,7 +95,7 @@ def test_no_move_is_cancelled_where_only_new_replicas_are_in_sync() -> None:
 
 
 def test_a_partition_whose_replicas_are_all_down_has_no_leader_after_a_move() -> None:
-    assert done_if_in_sync(moving(SETTLED, (1,)), ()).leader == NO_LEADER
+    assert done_if_in_sync(moving(SETTLED, (1,), ALIVE), ()).leader == NO_LEADER
 
 
 def test_the_replication_factor_changes_only_where_that_is_allowed(state: ControllerState) -> None:
@@ -144,3 +145,24 @@ def test_a_partition_named_twice_in_a_request_is_written_once(state: ControllerS
     assert fact.changed == (0,)
     assert fact.all_partitions[0].partition_epoch == 1
     assert fact.all_partitions[0].replicas == (1, 2, 0)
+
+
+def test_a_replaced_move_keeps_the_only_replica_in_sync_until_the_new_ones_have_its_records() -> (
+    None
+):
+    under_way = replace(moving(SETTLED, (2, 3), ALIVE), leader=NO_LEADER, isr=(2,))
+    second = moving(under_way, (3, 1), ALIVE)
+    assert set(second.replicas) == {0, 1, 2, 3}
+    assert second.isr == (2,)
+    assert set(second.removing) == {0, 2}
+    done = done_if_in_sync(replace(second, leader=2, isr=(2, 3, 1)), ALIVE)
+    assert (done.replicas, done.isr) == ((3, 1), (3, 1))
+    assert done.leader == 3
+
+
+def test_a_replica_that_a_replaced_move_gives_up_is_no_longer_in_sync_nor_leads() -> None:
+    under_way = replace(moving(SETTLED, (2, 3), ALIVE), leader=2, isr=(0, 2))
+    second = moving(under_way, (3, 1), ALIVE)
+    assert 2 not in (*second.replicas, *second.isr)
+    assert (second.leader, second.isr) == (0, (0,))
+    assert second.leader_epoch > under_way.leader_epoch
