@@ -85,7 +85,7 @@ class Coordinators:
             send=self._outbox.send,
             led=lambda: replicas.led(TRANSACTIONS_TOPIC),
         )
-        self.markers = MarkerWriter(replicas, clock, self._end_in_groups)
+        self.markers = MarkerWriter(replicas, clock, timers, self._end_in_groups)
 
     def follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """Called after every change of the cluster, when the replicas have followed it."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 from moldau.groups.commands import Heartbeat, JoinGroup, LeaveGroup, Leaver, SyncGroup
 from moldau.groups.facts import Protocol
 from moldau.groups.results import JoinResult, LeaveResult, SyncResult
-from moldau.handlers.group_outcomes import coordinator_error
+from moldau.handlers.group_outcomes import coordinator_error, stored
 from moldau.model.errors import ApiError, Error
 from moldau.wire.messages.groups import (
     HeartbeatRequest,
@@ -151,7 +151,7 @@ async def heartbeat(
         on.clock.wall_ms(),
     )
     try:
-        await on.groups.submit(request.group_id, command)
+        await stored(on.groups.submit(request.group_id, command), on)
     except ApiError as refusal:
         return HeartbeatResponse(error_code=coordinator_error(refusal))
     return HeartbeatResponse()
@@ -168,7 +168,7 @@ async def leave_group(
     leavers = tuple(Leaver(row.member_id, row.group_instance_id, row.reason) for row in asked)
     command = LeaveGroup(request.group_id, leavers, on.clock.wall_ms())
     try:
-        rows = await on.groups.submit(request.group_id, command)
+        rows = await stored(on.groups.submit(request.group_id, command), on)
     except ApiError as refusal:
         return LeaveGroupResponse(error_code=coordinator_error(refusal))
     return _leave_response(cast("tuple[LeaveResult, ...]", rows), ctx)

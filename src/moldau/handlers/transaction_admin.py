@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from moldau.handlers.transaction_outcomes import ask, told
+from moldau.handlers.transaction_outcomes import ask, stored, told
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import topic_name_fault
 from moldau.transactions.commands import DescribeTransaction, ListTransactions
@@ -83,8 +83,10 @@ async def list_transactions(
     ]
     for future in asked:
         try:
-            transactions = cast("list[Transaction]", await future)
-        except ApiError:
+            transactions = cast("list[Transaction]", await stored(future, on))
+        except ApiError as refusal:
+            if refusal.error is not Error.NOT_COORDINATOR:
+                return ListTransactionsResponse(error_code=told(refusal, ctx.api_version))
             # The partition has gone elsewhere, and is listed there.
             continue
         rows += [

@@ -34,10 +34,10 @@ async def ask(transactional_id: str, command: Any, on: Services) -> Any:
     """The coordinator's answer, when it is durable; a producer id is fetched if one is needed."""
     if not transactional_id:
         raise ApiError(Error.INVALID_REQUEST, "the transactional id is empty")
-    outcome = await _stored(on.transactions.submit(transactional_id, command), on)
+    outcome = await stored(on.transactions.submit(transactional_id, command), on)
     if isinstance(outcome, ProducerIdNeeded):
         again = command._replace(new_producer_id=await on.producer_ids.next())
-        outcome = await _stored(on.transactions.submit(transactional_id, again), on)
+        outcome = await stored(on.transactions.submit(transactional_id, again), on)
     return outcome
 
 
@@ -45,7 +45,7 @@ async def ask_of_partitions(command: AddPartitions, on: Services) -> Any:
     """As `ask`, for what may be coordinated by another broker."""
     if not command.transactional_id:
         raise ApiError(Error.INVALID_REQUEST, "the transactional id is empty")
-    return await _stored(submit_partitions(command, on), on)
+    return await stored(submit_partitions(command, on), on)
 
 
 async def ask_patiently(command: AddPartitions, on: Services) -> Any:
@@ -72,10 +72,13 @@ def told(refusal: ApiError, version: int, fenced_since: int = FENCED_SINCE) -> E
     return error
 
 
-async def _stored(future: asyncio.Future[object], on: Services) -> object:
+async def stored(future: asyncio.Future[object], on: Services) -> object:
     """The coordinator answers at once, but its log may wait for replicas: not for ever."""
     if future.done():
         return future.result()
+    if isinstance(future, asyncio.Task):
+        # Another broker is asked, and the call to it has its own end.
+        return await future
     wait = on.timers.after(on.config.request_timeout_ms, lambda: _give_up(future))
     try:
         return await future

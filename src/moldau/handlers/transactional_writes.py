@@ -143,6 +143,7 @@ async def _wait(
 ) -> Refusals:
     """Ask (unless that was done just now), and ask again while it is too early: that soon passes,
     and to send all its records again would cost the client more."""
+    from moldau.handlers.transaction_outcomes import stored
     from moldau.transactions.verification import produce_refusal
 
     config = on.config
@@ -154,7 +155,7 @@ async def _wait(
         if asked is None:
             return NO_REFUSALS
         try:
-            await asked.future
+            await stored(asked.future, on)
         except ApiError:
             if asked.is_too_early and on.clock.monotonic_ms() < deadline_ms:
                 await on.timers.pause(config.add_partitions_to_txn_retry_backoff_ms)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
+from moldau.engine.timers import Timers
 from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis, Offset, TopicPartition
@@ -59,15 +61,20 @@ class _Uncommitted(NamedTuple):
 
 
 class MarkerWriter:
-    def __init__(self, replicas: Replicas, clock: Clock, end_in_groups: EndInGroups) -> None:
+    def __init__(
+        self, replicas: Replicas, clock: Clock, timers: Timers, end_in_groups: EndInGroups
+    ) -> None:
         self._replicas = replicas
         self._clock = clock
+        self._timers = timers
         self._end_in_groups = end_in_groups
 
     async def write(
         self, ends: Sequence[TransactionEnd], timeout_ms: Millis
     ) -> list[Mapping[TopicPartition, Error]]:
-        """What became of every partition of every transaction, in the order of the ends."""
+        """What became of every partition of every transaction, in the order of the ends; in time,
+        because other transactions wait behind these."""
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
         written: list[Mapping[TopicPartition, Error]] = []
         uncommitted: list[_Uncommitted] = []
         by_groups: list[tuple[Results, TopicPartition, asyncio.Future[object]]] = []
@@ -92,9 +99,9 @@ class MarkerWriter:
                         _Uncommitted(results, place, replica, offset_end, partition.tenure)
                     )
         if uncommitted:
-            await self._commit(uncommitted, timeout_ms)
+            await self._commit(uncommitted, deadline_ms)
         for results, place, future in by_groups:
-            results[place] = await _outcome(future)
+            results[place] = await self._outcome(future, deadline_ms)
         return written
 
     def _append(self, end: TransactionEnd, replica: Replica) -> Offset:
@@ -122,7 +129,7 @@ class MarkerWriter:
         )
         return self._end_in_groups(place.partition, end)
 
-    async def _commit(self, uncommitted: list[_Uncommitted], timeout_ms: Millis) -> None:
+    async def _commit(self, uncommitted: list[_Uncommitted], deadline_ms: Millis) -> None:
         """Wait for the in-sync replicas; what they do not get in time is told as such."""
         left = list(uncommitted)
 
@@ -130,7 +137,6 @@ class MarkerWriter:
             left[:] = [each for each in left if not _is_settled(each)]
             return not left
 
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
         while not settle():
             remaining_ms = deadline_ms - self._clock.monotonic_ms()
             watched = [each.replica for each in left]
@@ -138,6 +144,17 @@ class MarkerWriter:
                 break
         for each in left:
             each.results[each.place] = Error.REQUEST_TIMED_OUT
+
+    async def _outcome(self, future: asyncio.Future[object], deadline_ms: Millis) -> Error:
+        remaining_ms = deadline_ms - self._clock.monotonic_ms()
+        wait = self._timers.after(remaining_ms, partial(_give_up, future))
+        try:
+            await future
+        except ApiError as refusal:
+            return _TOLD_AS.get(refusal.error, refusal.error)
+        finally:
+            wait.cancel()
+        return Error.NONE
 
 
 def _is_settled(each: _Uncommitted) -> bool:
@@ -148,9 +165,6 @@ def _is_settled(each: _Uncommitted) -> bool:
         return True
 
 
-async def _outcome(future: asyncio.Future[object]) -> Error:
-    try:
-        await future
-    except ApiError as refusal:
-        return _TOLD_AS.get(refusal.error, refusal.error)
-    return Error.NONE
+def _give_up(future: asyncio.Future[object]) -> None:
+    if not future.done():
+        future.set_exception(ApiError(Error.REQUEST_TIMED_OUT))

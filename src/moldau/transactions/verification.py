@@ -25,6 +25,7 @@ _UNREACHABLE = frozenset(
         Error.COORDINATOR_LOAD_IN_PROGRESS,
         Error.COORDINATOR_NOT_AVAILABLE,
         Error.NOT_COORDINATOR,
+        Error.REQUEST_TIMED_OUT,
     }
 )
 

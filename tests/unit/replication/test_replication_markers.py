@@ -46,7 +46,7 @@ class Groups:
 
 
 def writer(node: Node, groups: Groups | None = None) -> MarkerWriter:
-    return MarkerWriter(node.replicas, node.clock, groups or Groups())
+    return MarkerWriter(node.replicas, node.clock, node.timers, groups or Groups())
 
 
 def write_records(replica: Replica, epoch: int = 0, sequence: int = 0) -> None:

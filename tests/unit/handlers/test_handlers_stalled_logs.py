@@ -1,0 +1,139 @@
+"""The log of a coordinator stands still: its follower is in sync and stores nothing more.
+
+Whoever asks is told in time, and what waits behind it in the same queue goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from moldau.model.cluster import PartitionImage
+from moldau.model.errors import Error
+from moldau.model.names import TopicPartition
+from moldau.replication.markers import TransactionEnd
+from moldau.replication.replica import Replica
+from moldau.transactions.commands import InitProducer
+from moldau.wire.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
+from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.messages.transaction_admin import ListTransactionsRequest
+from tests.support.services import NODE_ID, Node, batch, play, turns
+
+OTHER = 2
+TRANSACTIONS, OFFSETS = "__transaction_state", "__consumer_offsets"
+PRODUCER_ID = 1000
+MINUTE_MS = 60_000
+
+
+def stalled(node: Node, topic: str) -> Replica:
+    both = (NODE_ID, OTHER)
+    node.place(topic, PartitionImage(NODE_ID, 3, both, both))
+    return node.replicas.find(topic, 0)
+
+
+def catch_up(node: Node, replica: Replica) -> None:
+    replica.follower_fetched(OTHER, replica.log.offset_end, node.clock.monotonic_ms())
+
+
+async def waits_for(node: Node, *tasks: asyncio.Future[Any]) -> None:
+    await turns()
+    assert not any(task.done() for task in tasks), "nothing stands still"
+    node.time.pass_ms(MINUTE_MS)
+    await turns()
+    assert all(task.done() for task in tasks), "somebody waits for ever"
+
+
+def test_a_transactional_write_is_refused_in_time_and_so_is_what_waits_behind_it(
+    tmp_path: Path,
+) -> None:
+    async def scenario(node: Node) -> None:
+        await node.create_topic("t")
+        replica = stalled(node, TRANSACTIONS)
+        command = InitProducer("id", MINUTE_MS, node.clock.wall_ms(), new_producer_id=PRODUCER_ID)
+        asked = node.on.transactions.submit("id", command)
+        catch_up(node, replica)
+        await asked
+
+        def write(sequence: int) -> asyncio.Task[Any]:
+            records = batch(
+                producer_id=PRODUCER_ID,
+                producer_epoch=0,
+                base_sequence=sequence,
+                transactional=True,
+            )
+            data = PartitionProduceData(index=0, records=records)
+            topic = TopicProduceData(name="t", partition_data=[data])
+            request = ProduceRequest(
+                transactional_id="id", acks=-1, timeout_ms=1000, topic_data=[topic]
+            )
+            return node.park(request, 12)
+
+        first = write(0)
+        await turns()
+        node.time.pass_ms(MINUTE_MS)
+        await turns()
+        assert row_error(first) == Error.NOT_ENOUGH_REPLICAS
+        second = write(0)
+        await waits_for(node, second)
+        assert row_error(second) == Error.NOT_ENOUGH_REPLICAS
+        catch_up(node, replica)
+        third = write(0)
+        await turns()
+        assert row_error(third) == Error.NONE
+
+    play(scenario, tmp_path)
+
+
+def row_error(task: asyncio.Task[Any]) -> int:
+    assert task.done(), "it waits for ever"
+    error: int = task.result().responses[0].partition_responses[0].error_code
+    return error
+
+
+def test_a_marker_for_offsets_does_not_keep_other_markers_waiting(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        await node.create_topic("t")
+        stalled(node, OFFSETS)
+        offsets, records = TopicPartition(OFFSETS, 0), TopicPartition("t", 0)
+        end = TransactionEnd(PRODUCER_ID, 0, True, 0, 2, (offsets, records))
+        writing = node.loop.create_task(node.coordinators.markers.write([end], 30_000))
+        await waits_for(node, writing)
+        (results,) = writing.result()
+        assert results == {offsets: Error.REQUEST_TIMED_OUT, records: Error.NONE}
+
+    play(scenario, tmp_path)
+
+
+def test_members_are_told_in_time_that_their_coordinator_cannot_store_anything(
+    tmp_path: Path,
+) -> None:
+    async def scenario(node: Node) -> None:
+        stalled(node, OFFSETS)
+        # A marker is in the log, and every answer waits for it.
+        end = TransactionEnd(PRODUCER_ID, 0, True, 0, 2, (TopicPartition(OFFSETS, 0),))
+        writing = node.loop.create_task(node.coordinators.markers.write([end], 30_000))
+        await turns()
+        heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        members = [MemberIdentity(member_id="m")]
+        asked = (
+            node.park(heartbeat, 4),
+            node.park(LeaveGroupRequest(group_id="g", members=members), 5),
+        )
+        await waits_for(node, writing, *asked)
+        for task in asked:
+            assert task.result().error_code == Error.COORDINATOR_NOT_AVAILABLE
+
+    play(scenario, tmp_path)
+
+
+def test_transactions_are_listed_in_time(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        stalled(node, TRANSACTIONS)
+        command = InitProducer("id", MINUTE_MS, node.clock.wall_ms(), new_producer_id=PRODUCER_ID)
+        node.on.transactions.tell("id", command)
+        asked = node.park(ListTransactionsRequest(), 1)
+        await waits_for(node, asked)
+        assert asked.result().error_code == Error.COORDINATOR_NOT_AVAILABLE
+
+    play(scenario, tmp_path)
