@@ -2,8 +2,9 @@
 
 The model is a list of batches. After a kill the log must hold every batch that was acknowledged,
 after a power cut every one below the recovery point, and never anything but a beginning of what
-was written, or of what each segment after the recovery point was given; producers, aborted transactions and epochs must follow from the batches that are
-there, and no file may be left over. A failure names its seed.
+was written, or of what each segment after the recovery point was given; producers, aborted
+transactions and epochs must follow from the batches that are there, and no file may be left over.
+A failure names its seed.
 """
 
 from __future__ import annotations

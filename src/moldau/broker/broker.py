@@ -89,6 +89,7 @@ class Broker:
         self._threads = ThreadPoolExecutor(config.num_io_threads, "kafka-request-handler")
         self._logs: LogStore | None = None
         self._settings_at_start = TopicSettings(config, {}, {})
+        self._loading: asyncio.Future[None] | None = None
         self._cleaner: Cleaner | None = None
         self._scrubber: Scrubber | None = None
         self._metadata: EmbeddedStore | None = None
@@ -123,7 +124,8 @@ class Broker:
             self._logs = self._lock_logs()
             # Before the logs are loaded: it has the topics' settings.
             await self._open_metadata(self._logs)
-            await self._loop.run_in_executor(None, self._logs.load)
+            self._loading = self._loop.run_in_executor(None, self._logs.load)
+            await asyncio.shield(self._loading)
             await self._build()
         except (BindFault, StorageFault, StoreError) as fault:
             raise StartFault(str(fault)) from fault
@@ -379,6 +381,9 @@ class Broker:
             self._cleaner.stop()
         if self._replicas is not None:
             self._replicas.moves.stop()
+        if self._loading is not None:
+            # Told to stop before the start was over: files may still be mended.
+            await asyncio.wait((self._loading,))
         if self._logs is not None:
             self._logs.close(self._replicas.high_watermarks() if self._replicas else {})
         self._timers.close()

@@ -151,13 +151,18 @@ class _Loading:
             options.producer_expiration_ms,
             "compact" in settings.cleanup_policy or partition in self._cleaned,
         )
-        started_ms = options.clock.monotonic_ms()
+        started_ms, is_over = options.clock.monotonic_ms(), False
         try:
             loaded = load_files(known)
             topic_id = read_topic_id(known.directory)
+            is_over = True
         except StorageFault as fault:
-            self.fault = fault
+            self.fault, is_over = fault, True
             return
+        finally:
+            if not is_over:
+                # A bug here. The start fails with it: a log that is not loaded must not be missing.
+                log.error("There was an error in one of the threads while %s was loaded", partition)
         self.loaded.append(Loaded(partition, topic_id, known.directory, settings, loaded))
         took_ms = options.clock.monotonic_ms() - started_ms
         _report(known, loaded, took_ms, len(self.loaded), self._count)

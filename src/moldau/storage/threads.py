@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from threading import Condition, Thread
 from typing import Protocol
 
@@ -80,26 +81,15 @@ class OneThread:
 
 
 def run_each(works: Sequence[Callable[[], None]], threads: int) -> None:
-    """Do all works in at most `threads` threads and wait. Works must not raise."""
+    """Do all works in at most `threads` threads and wait. Raises what the first one raised; those
+    that had not begun by then are not done."""
     if threads <= 1 or len(works) <= 1:
         for work in works:
             work()
         return
-    waiting = deque(works)
-
-    def serve() -> None:
-        while True:
-            try:
-                work = waiting.popleft()
-            except IndexError:
-                return
-            work()
-
-    started = [
-        Thread(target=serve, name=f"log-recovery-{number}")
-        for number in range(min(threads, len(works)))
-    ]
-    for thread in started:
-        thread.start()
-    for thread in started:
-        thread.join()
+    with ThreadPoolExecutor(threads, "log-recovery") as pool:
+        try:
+            for done in [pool.submit(work) for work in works]:
+                done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
