@@ -69,6 +69,7 @@ PURE_MODULES = {
     "storage/compaction_transactions.py",
     "engine/machine.py",
     "engine/timing_wheel.py",
+    "metadata/fields.py",
     "metadata/paths.py",
     "replication/partition.py",
     "replication/fetch_sessions.py",
@@ -88,6 +89,7 @@ IMPURE_IN_PURE_PACKAGES = {
     "controller/metadata_journal.py",
     "controller/candidacy.py",
     "controller/deliveries.py",
+    "controller/incumbency.py",
     "controller/office.py",
     "controller/tree_events.py",
 }

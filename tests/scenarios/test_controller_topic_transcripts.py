@@ -12,6 +12,7 @@ from moldau.controller.cluster_facts import (
 from moldau.controller.elections import Election
 from moldau.controller.facts import (
     PartitionsChanged,
+    TopicCreated,
     TopicDeleted,
 )
 from moldau.controller.machine import (
@@ -26,6 +27,8 @@ from moldau.controller.reassignment import Move
 from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.engine.machine import Volatile
 from moldau.metadata import paths
+from moldau.metadata.paths import PartitionState
+from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from tests.support.controlled_cluster import (
@@ -81,11 +84,33 @@ def test_partitions_that_a_tool_wrote_into_the_tree_get_leaders() -> None:
     assert story.when(commands.GrowFoundTopic("t", ((1, 2, 3),))).facts == ()
 
 
-def test_a_topic_whose_nodes_somebody_removed_is_given_up_by_brokers() -> None:
+def test_a_topic_whose_nodes_somebody_removed_is_not_served_and_its_logs_stay() -> None:
     story = with_topic(1, 2, 3).when(commands.ForgetTopics(("t", "nope")))
     assert state_of(story).cluster.topics == {}
-    assert told(story)[1] == ["brokers 1,2,3", "meta t-0 -2", "delete t-0 -2"]
+    assert told(story)[1] == ["brokers 1,2,3", "meta t-0 -2", "stop t-0 -2"]
     assert all(isinstance(fact, Volatile) for fact in story.facts), "the tree has nothing left"
+
+
+def test_what_changes_while_the_tree_is_read_is_not_compared_with_what_was_read() -> None:
+    story = with_topic(1, 2, 3).when(commands.BeginReading())
+    assert story.answer == commands.Known(frozenset({"t"}), frozenset())
+    # The topic is deleted and made anew; what was read of it may be from any time between.
+    story.when(DeleteTopics(("t",)))
+    for broker in (1, 2, 3):
+        story.when(commands.ConfirmDeleted(broker, answers()))
+    anew = TopicCreated("t", b"u" * 16, (PartitionImage(1, 0, (1,), (1,), 0),), {})
+    story.given(anew)
+    for command in (
+        commands.ForgetTopics(("t",)),
+        commands.QueueFoundDeletions(("t",)),
+        commands.GrowFoundTopic("t", ((1,), (2,), (3,))),
+        commands.SeeStates(((T0, PartitionState(2, 9, (2,), 6), 12),)),
+    ):
+        assert story.when(command).facts == ()
+    assert story.when(commands.AddFoundTopics(())).facts == ()
+    assert state_of(story).cluster.topics["t"].id == b"u" * 16
+    story.when(commands.BeginReading()).when(commands.ForgetTopics(("t",)))
+    assert state_of(story).cluster.topics == {}, "this was read when nothing was under way"
 
 
 # Deletion

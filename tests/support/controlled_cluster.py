@@ -12,6 +12,7 @@ from moldau.controller import cluster_commands as commands
 from moldau.controller.cluster_facts import (
     LiveBroker,
     Liveness,
+    ReadingBegun,
 )
 from moldau.controller.cluster_machine import ClusterMachine
 from moldau.controller.cluster_state import ClusterState
@@ -60,7 +61,7 @@ def with_topic(
     isr = replicas if isr is None else isr
     partition = PartitionImage(replicas[0] if leader is None else leader, 5, replicas, isr, 9)
     topic = TopicCreated("t", b"t" * 16, (partition,) * partitions, {})
-    return cluster(*brokers, unclean=unclean).given(topic)
+    return cluster(*brokers, unclean=unclean).given(topic, ReadingBegun())
 
 
 def state_of(story: Transcript) -> ClusterState:

@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from moldau.controller.facts import ConfigKind
-from moldau.controller.loading import load_configs
+from moldau.controller.loading import UNREADABLE_SETTINGS, load_configs
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
+from moldau.metadata.readable import readable
 from moldau.metadata.store import MetadataStore, NoNode, StoreError, Watch
 from moldau.model.clock import Clock
 from moldau.model.names import Millis
@@ -60,7 +61,7 @@ class ConfigWatch:
         wanted = sorted(names)
         nodes = await self._store.get_many([paths.topic_config_path(name) for name in wanted])
         return {
-            name: {} if node is None else paths.decode_config(node.data)
+            name: {} if node is None else _of_topic(name, node.data)
             for name, node in zip(wanted, nodes, strict=True)
         }
 
@@ -111,18 +112,28 @@ class ConfigWatch:
         ]
 
     async def _read_note(self, name: str) -> None:
-        note = await self._store.exists(f"{paths.CONFIG_CHANGES}/{name}")
-        entity = None
-        try:
-            entity = None if note is None else paths.decode_config_change(note.data)
-        except (ValueError, KeyError) as fault:
-            log.error("The note %s about settings cannot be read: %r", name, fault)
+        path = f"{paths.CONFIG_CHANGES}/{name}"
+        note = await self._store.exists(path)
+        entity = note and readable(path, note.data, paths.decode_config_change)
         folder, _, part = (entity or "").partition("/")
         kind = next((kind for kind in ConfigKind if kind.value == folder), None)
         if kind is None or not part:
             return
-        node = await self._store.exists(f"/config/{entity}")
-        overrides = {} if node is None else paths.decode_config(node.data)
-        log.info("Processing override for entityPath: %s with config: %s", entity, list(overrides))
+        path = f"/config/{entity}"
         is_plain = kind in (ConfigKind.TOPIC, ConfigKind.BROKER)
-        self._changed(kind, part if is_plain else paths.name_of_entity(part), overrides)
+        decoded = part if is_plain else readable(path, part.encode(), _name_of_entity)
+        node = await self._store.exists(path)
+        overrides = {} if node is None else readable(path, node.data, paths.decode_config)
+        if overrides is None or decoded is None:
+            return  # what was known before goes on to hold
+        log.info("Processing override for entityPath: %s with config: %s", entity, list(overrides))
+        self._changed(kind, decoded, overrides)
+
+
+def _of_topic(name: str, data: bytes) -> dict[str, str]:
+    found = readable(paths.topic_config_path(name), data, paths.decode_config)
+    return dict(UNREADABLE_SETTINGS) if found is None else found
+
+
+def _name_of_entity(part: bytes) -> str:
+    return paths.name_of_entity(part.decode())

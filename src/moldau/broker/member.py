@@ -322,7 +322,7 @@ class Member:
     def _tell_office(self, command: object) -> None:
         held = self.office.incumbency
         if held is not None:
-            held.engine.submit(command).add_done_callback(lambda f: f.cancelled() or f.exception())
+            held.insist(command)
 
     # What this broker asks of others
 

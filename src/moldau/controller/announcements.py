@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from moldau.controller.cluster_facts import DeletionsQueued, LivenessChanged, TookOver
+from moldau.controller.cluster_facts import (
+    DeletionsQueued,
+    LivenessChanged,
+    TookOver,
+    TopicsForgotten,
+)
 from moldau.controller.cluster_state import ClusterState, has_state, places_of
 from moldau.controller.facts import PartitionsAdded, PartitionsChanged, TopicCreated
 from moldau.controller.state_requests import RequestWriter
@@ -75,7 +80,10 @@ class Announcements:
                     self._change(fact)
                 case DeletionsQueued(names):
                     for name in names:
-                        self._delete(self._state.cluster.topics[name])
+                        self._end(self._state.cluster.topics[name], delete=True)
+                case TopicsForgotten(names):
+                    for name in names:
+                        self._end(self._state.cluster.topics[name], delete=False)
         return self
 
     def stop(self, broker: BrokerId, stop: Stop) -> None:
@@ -119,11 +127,11 @@ class Announcements:
             if broker in self._liveness.brokers:
                 self._roles.setdefault(broker, {})[role.place] = role
 
-    def _delete(self, topic: TopicImage) -> None:
+    def _end(self, topic: TopicImage, *, delete: bool) -> None:
         for place, partition in places_of(topic):
             self._changed[place] = Role(place, topic.id, partition, is_deleted=True)
             for broker in partition.replicas:
-                self.stop(broker, Stop(place, EPOCH_DURING_DELETE, delete=True))
+                self.stop(broker, Stop(place, EPOCH_DURING_DELETE, delete=delete))
 
     def _introduce(self, broker: BrokerId) -> None:
         roles = self._roles.setdefault(broker, {})

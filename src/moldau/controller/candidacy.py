@@ -12,8 +12,9 @@ from contextlib import AbstractAsyncContextManager
 
 from moldau.controller.metadata_journal import Term
 from moldau.metadata import paths
-from moldau.metadata.store import Create, MetadataStore, NodeExists, Op, Write
-from moldau.model.cluster import BrokerNode
+from moldau.metadata.readable import readable
+from moldau.metadata.store import Create, MetadataStore, Node, NodeExists, Op, Write
+from moldau.model.cluster import NO_LEADER, BrokerNode
 from moldau.model.names import BrokerId, Millis
 
 LAY_OUT_ATTEMPTS = 10
@@ -72,11 +73,18 @@ async def take_office(store: MetadataStore, broker: BrokerId, now_ms: Millis) ->
     return Term(broker, epoch, node.version + 1)
 
 
-async def leave_office(store: MetadataStore, broker: BrokerId) -> None:
-    """Give the office back, unless it is already another's."""
+async def leave_office(store: MetadataStore, broker: BrokerId, claim: int | None = None) -> None:
+    """Give the office back, unless it is already another's. `claim` is the transaction that made
+    the node for this broker: it tells also when the node cannot be read any more."""
     node = await store.exists(paths.CONTROLLER)
-    if node is not None and paths.decode_controller(node.data).broker == broker:
+    if node is not None and (holder_of(node) == broker or node.created_by == claim):
         await store.delete(paths.CONTROLLER, node.version)
+
+
+def holder_of(node: Node) -> BrokerId:
+    """Whom the node names; nobody's if it cannot be read."""
+    found = readable(paths.CONTROLLER, node.data, paths.decode_controller)
+    return NO_LEADER if found is None else found.broker
 
 
 def one_at_a_time() -> AbstractAsyncContextManager[object]:

@@ -64,6 +64,8 @@ class AddFoundTopics(NamedTuple):
     """Topics that somebody wrote into the tree."""
 
     topics: tuple[FoundTopic, ...]
+    unreadable: frozenset[str] = frozenset()
+    """All those whose nodes are there and cannot be read."""
 
 
 class FoundTopic(NamedTuple):
@@ -73,6 +75,16 @@ class FoundTopic(NamedTuple):
     configs: Mapping[str, str]
     is_id_new: bool = False
     """The tool that made the topic gave it no id."""
+
+
+class BeginReading(NamedTuple):
+    """Somebody is about to read the tree and to compare it with the state. Answered with `Known`
+    when all of it is in the tree: a read that begins after the answer sees everything of it."""
+
+
+class Known(NamedTuple):
+    topics: frozenset[str]
+    deleting: frozenset[str]
 
 
 class ForgetTopics(NamedTuple):

@@ -80,6 +80,23 @@ class DeletionsDropped(NamedTuple):
     topics: tuple[str, ...]
 
 
+class TopicsForgotten(NamedTuple):
+    """Volatile: their nodes are gone though nobody asked for their deletion. Brokers stop serving
+    them and keep their logs."""
+
+    topics: tuple[str, ...]
+
+
+class UnreadableSeen(NamedTuple):
+    """Volatile: topics whose nodes hold something that cannot be read, these and no others."""
+
+    topics: frozenset[str]
+
+
+class ReadingBegun(NamedTuple):
+    """Volatile: what changes from now on may or may not be in what is read."""
+
+
 class ReplicasDeleted(NamedTuple):
     """Volatile: a broker has answered that these are gone from its disk."""
 

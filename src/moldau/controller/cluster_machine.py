@@ -31,13 +31,20 @@ from moldau.controller.cluster_state import (
     places_of,
 )
 from moldau.controller.elections import Election, elect
-from moldau.controller.facts import ConfigKind, ConfigsChanged, PartitionsAdded, TopicDeleted
-from moldau.controller.found import added, forgotten, grown, seen
+from moldau.controller.facts import (
+    ConfigKind,
+    ConfigsChanged,
+    PartitionsAdded,
+    TopicCreated,
+    TopicDeleted,
+)
+from moldau.controller.found import added, forgotten, grown, reading_begun, seen, untouched
 from moldau.controller.isr_changes import altered, check_broker
 from moldau.controller.leadership import relieved, settled
 from moldau.controller.machine import (
     ControllerMachine,
     CreatePartitions,
+    CreateTopics,
     DeleteTopics,
     ElectLeaders,
 )
@@ -83,6 +90,8 @@ class ClusterMachine(ControllerMachine):
                 return self._settle(token, liveness, fact, only={*offline, *online})
             case commands.AskForReplicas():
                 return Decision.reply(token, None)
+            case commands.BeginReading():
+                return reading_begun(self.state, token)
             case commands.TellAgain(broker) if broker in self.state.liveness.brokers:
                 return _told(token, Volatile(LivenessChanged(self.state.liveness, (broker,))))
             case commands.TellAgain():
@@ -97,7 +106,8 @@ class ClusterMachine(ControllerMachine):
             case ElectLeaders(Election.PREFERRED, asked):
                 return self._said_preferred(super().decide(command, token, now_ms), asked)
             case commands.QueueFoundDeletions(names, is_enabled):
-                return _told(token, *deletions.found(self.state, names, is_enabled))
+                sure = untouched(self.state, names)
+                return _told(token, *deletions.found(self.state, sure, is_enabled))
             case commands.ConfirmDeleted():
                 return _told(token, *deletions.confirmed(self.state, command))
             case _:
@@ -106,8 +116,8 @@ class ClusterMachine(ControllerMachine):
     def _see(self, command: object, token: Token, now_ms: Millis) -> Decision:
         """What somebody else has written into the tree."""
         match command:
-            case commands.AddFoundTopics(topics):
-                return _told(token, *added(self.state, topics))
+            case commands.AddFoundTopics():
+                return _told(token, *added(self.state, command))
             case commands.ForgetTopics(names):
                 return _told(token, *forgotten(self.state, names))
             case commands.GrowFoundTopic():
@@ -359,12 +369,16 @@ class ClusterMachine(ControllerMachine):
         facts = (DeletionsQueued(queued),) if queued else ()
         return Decision(facts, replies=(Reply(token, rows),))
 
+    def _create(self, command: CreateTopics) -> Sequence[TopicCreated | ApiError]:
+        text = "Its node in the metadata store cannot be read."
+        there = ApiError(Error.TOPIC_ALREADY_EXISTS, text)
+        rows = zip(command.topics, super()._create(command), strict=True)
+        return [there if new.name in self.state.unreadable else row for new, row in rows]
+
     def _grow(self, command: CreatePartitions) -> Sequence[PartitionsAdded | ApiError]:
         going = ApiError(Error.INVALID_TOPIC_EXCEPTION, "The topic is queued for deletion.")
-        return [
-            going if wanted.topic in self.state.deleting else row
-            for wanted, row in zip(command.topics, super()._grow(command), strict=True)
-        ]
+        rows = zip(command.topics, super()._grow(command), strict=True)
+        return [going if more.topic in self.state.deleting else row for more, row in rows]
 
     def _check_movable(self, move: Move) -> None:
         if move.topic in self.state.deleting:

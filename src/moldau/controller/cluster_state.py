@@ -17,14 +17,18 @@ from moldau.controller.cluster_facts import (
     LivenessChanged,
     MovesFollowed,
     PreferredElected,
+    ReadingBegun,
     Replica,
     ReplicasDeleted,
     TookOver,
+    TopicsForgotten,
     UncleanDefaultChanged,
+    UnreadableSeen,
 )
-from moldau.controller.facts import TopicDeleted
+from moldau.controller.facts import PartitionsAdded, TopicCreated, TopicDeleted
 from moldau.controller.loading import NO_STATE
 from moldau.controller.state import ControllerState
+from moldau.metadata import paths
 from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
 from moldau.model.names import BrokerId, TopicPartition
 
@@ -32,7 +36,14 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 class ClusterState(ControllerState):
-    __slots__ = ("deleting", "liveness", "moves_followed", "unclean_by_default")
+    __slots__ = (
+        "deleting",
+        "liveness",
+        "moves_followed",
+        "touched",
+        "unclean_by_default",
+        "unreadable",
+    )
     has_many_brokers = True
 
     def __init__(
@@ -42,16 +53,25 @@ class ClusterState(ControllerState):
         producer_id_next: int = 0,
         *,
         unclean_by_default: bool = False,
+        unreadable: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(image, producer_id_next)
         self.liveness = liveness
         self.unclean_by_default = unclean_by_default
+        self.unreadable = unreadable
+        """Topics that are in the tree but whose nodes cannot be read: nobody touches them."""
         self.deleting: dict[str, set[Replica]] = {}
         """Topics that are going, with the replicas that nobody has confirmed as gone."""
         self.moves_followed: set[TopicPartition] = set()
+        self.touched: set[str] = set()
+        """Topics, and paths of nodes of tools, that this controller has changed since somebody
+        began to read the tree: what was read of them may be from before or after the change."""
 
     def apply(self, fact: object) -> None:
+        self.touched.update(_touched_by(fact))
         match fact:
+            case ReadingBegun():
+                self.touched = set()
             case LivenessChanged(liveness):
                 self.liveness = liveness
                 self.cluster.brokers = {b: live.node for b, live in liveness.brokers.items()}
@@ -63,10 +83,14 @@ class ClusterState(ControllerState):
                     self.deleting.get(place.topic, set()).discard((place, broker))
             case MovesFollowed(places):
                 self.moves_followed = set(places)
+            case UnreadableSeen(topics):
+                self.unreadable = topics
             case UncleanDefaultChanged(is_allowed):
                 self.unclean_by_default = is_allowed
             case TookOver() | DeletionsDropped() | AdminNodeRemoved() | PreferredElected():
                 pass
+            case TopicsForgotten():
+                pass  # the deletion of each from the state follows
             case TopicDeleted(name):
                 super().apply(fact)
                 self.deleting.pop(name, None)
@@ -80,6 +104,21 @@ class ClusterState(ControllerState):
     @property
     def brokers_online(self) -> Collection[BrokerId]:
         return self.liveness.brokers.keys() - self.liveness.shutting_down
+
+
+def _touched_by(fact: object) -> Iterable[str]:
+    match fact:
+        case TopicCreated() | TopicDeleted():
+            return (fact.name,)
+        case PartitionsAdded():
+            return (fact.topic,)
+        case DeletionsQueued(topics) | DeletionsDropped(topics):
+            return topics
+        case AdminNodeRemoved(path):
+            return (path,)
+        case MovesFollowed():
+            return (paths.REASSIGN_PARTITIONS,)
+    return ()
 
 
 def is_true(value: str | None) -> bool:

@@ -33,6 +33,7 @@ from moldau.controller.state import ControllerState, image_after
 from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.engine.engine import Engine
 from moldau.engine.timers import Timers
+from moldau.metadata import paths
 from moldau.metadata.store import MetadataStore, NodeExists, StoreError
 from moldau.model.clock import Clock
 from moldau.model.cluster import BrokerNode, ClusterImage, TopicImage
@@ -93,6 +94,10 @@ class Controller:
         now_ms = self._clock.wall_ms()
         self._term = term = await candidacy.take_office(self._store, self._node_id, now_ms)
         loaded = await load(self._store, cluster_id, self._node_id)
+        if loaded.unreadable:
+            # Nobody else writes this tree: something is broken, and their logs must stay.
+            name = min(loaded.unreadable)
+            raise StoreError(paths.topic_path(name), "what is kept of the topic cannot be read")
         self._engine = Engine(
             "controller",
             ControllerMachine(ControllerState(loaded.image, loaded.producer_id_next)),

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from moldau.controller.cluster_commands import FoundTopic, GrowFoundTopic
-from moldau.controller.cluster_facts import DeletionsQueued
+from moldau.controller.cluster_commands import AddFoundTopics, GrowFoundTopic, Known
+from moldau.controller.cluster_facts import ReadingBegun, TopicsForgotten, UnreadableSeen
 from moldau.controller.cluster_state import ClusterState
 from moldau.controller.facts import PartitionsChanged, TopicCreated, TopicDeleted
 from moldau.controller.leadership import first_led
 from moldau.controller.loading import NO_STATE
 from moldau.controller.placement import Replicas
-from moldau.engine.machine import Volatile
+from moldau.engine.machine import Decision, Reply, Token, Volatile
 from moldau.metadata.paths import PartitionState
 from moldau.model.cluster import NO_LEADER, PartitionImage
 from moldau.model.names import TopicPartition
@@ -27,9 +27,23 @@ def without_state(replicas: Replicas) -> PartitionImage:
     return PartitionImage(NO_LEADER, -1, replicas, (), NO_STATE)
 
 
-def added(state: ClusterState, topics: Iterable[FoundTopic]) -> Iterator[object]:
-    for topic in topics:
-        if topic.name in state.cluster.topics or not topic.replicas:
+def reading_begun(state: ClusterState, token: Token) -> Decision:
+    """Like every answer it waits until all of the state is in the tree."""
+    known = Known(frozenset(state.cluster.topics), frozenset(state.deleting))
+    return Decision((Volatile(ReadingBegun()),), replies=(Reply(token, known),))
+
+
+def untouched(state: ClusterState, names: Iterable[str]) -> Iterable[str]:
+    """Those of which what was read can be compared with the state."""
+    return (name for name in names if name not in state.touched)
+
+
+def added(state: ClusterState, command: AddFoundTopics) -> Iterator[object]:
+    if command.unreadable != state.unreadable:
+        yield Volatile(UnreadableSeen(command.unreadable))
+    for topic in command.topics:
+        is_known = topic.name in state.cluster.topics or topic.name in state.touched
+        if is_known or not topic.replicas:
             continue
         bare = tuple(without_state(replicas) for replicas in topic.replicas)
         yield Volatile(TopicCreated(topic.name, topic.id, bare, topic.configs))
@@ -42,6 +56,8 @@ def added(state: ClusterState, topics: Iterable[FoundTopic]) -> Iterator[object]
 def grown(state: ClusterState, found: GrowFoundTopic) -> Iterator[object]:
     topic = state.cluster.topics.get(found.name)
     if topic is None or len(found.replicas) <= len(topic.partitions):
+        return
+    if topic.name in state.touched:
         return
     count = len(topic.partitions)
     bare = tuple(without_state(replicas) for replicas in found.replicas[count:])
@@ -65,10 +81,10 @@ def _led(
 
 
 def forgotten(state: ClusterState, names: Iterable[str]) -> Iterator[object]:
-    """Brokers let go of such a topic as of one that is deleted."""
-    known = tuple(name for name in names if name in state.cluster.topics)
+    """Nobody has asked for their deletion: brokers stop serving them, and their logs stay."""
+    known = tuple(name for name in untouched(state, names) if name in state.cluster.topics)
     if known:
-        yield Volatile(DeletionsQueued(known))
+        yield Volatile(TopicsForgotten(known))
     for name in known:
         topic = state.cluster.topics[name]
         yield Volatile(TopicDeleted(name, topic.id, len(topic.partitions)))
@@ -81,6 +97,8 @@ def seen(
     for place, found, version in states:
         topic = state.cluster.topics.get(place.topic)
         if topic is None or not 0 <= place.partition < len(topic.partitions):
+            continue
+        if topic.name in state.touched:
             continue
         now = topic.partitions[place.partition]
         if version > now.partition_epoch:

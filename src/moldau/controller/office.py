@@ -3,14 +3,15 @@
 Whoever makes the ephemeral node /controller holds it, with an epoch that no one had before. The
 holder loads the tree, brings it in order and tells every broker; it resigns when its session is
 lost, when the node goes or becomes another's (deleting it forces an election), and when a write to
-the tree fails. After that it knows nothing: whatever comes next is read anew.
+the tree fails. After that it knows nothing: whatever comes next is read anew. A controller that
+cannot do its work resigns too: one that held on would keep everybody else from doing it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.config.broker import BrokerConfig
@@ -22,13 +23,13 @@ from moldau.controller.cluster_log_lines import lines
 from moldau.controller.cluster_machine import ClusterMachine
 from moldau.controller.cluster_state import ClusterState, has_state
 from moldau.controller.deliveries import Deliveries, Here
+from moldau.controller.incumbency import Incumbency
 from moldau.controller.loading import LoadedCluster, load
 from moldau.controller.metadata_journal import MetadataJournal, Term
-from moldau.controller.rebalance import imbalanced
 from moldau.controller.state_requests import RequestWriter
 from moldau.controller.tree_events import TreeEvents, lay_out_topic
 from moldau.engine.engine import Engine
-from moldau.engine.timers import TimerHandle, Timers
+from moldau.engine.timers import Timers
 from moldau.metadata import paths
 from moldau.metadata.store import (
     BadVersion,
@@ -48,38 +49,14 @@ log = logging.getLogger("kafka.controller.KafkaController")
 state_log = logging.getLogger("state.change.logger")
 
 RETRY_MS = 200
+LASTING_MS = 60_000
+"""A controller that has worked for so long was able to."""
+RETRY_MS_MAX = 10_000
+"""Between two attempts to take an office that this broker could not fill."""
 WRITE_BYTES_MAX = 512 * 1024
 """ZooKeeper takes 1 MB in one request (jute.maxbuffer)."""
 REBALANCE_FIRST_MS = 5_000
 NOT_HERE = "This is not the correct controller for this cluster."
-
-
-class Incumbency:
-    """One term in office: the machine at work, the tree watched, the brokers told."""
-
-    def __init__(
-        self,
-        term: Term,
-        engine: Engine,
-        machine: ClusterMachine,
-        deliveries: Deliveries,
-        claim: int,
-    ) -> None:
-        self.term = term
-        self.engine = engine
-        self.machine = machine
-        self.deliveries = deliveries
-        self.claim = claim
-        """The transaction that made /controller for this term."""
-        self.events: TreeEvents | None = None
-        self.rebalance: TimerHandle | None = None
-
-    @property
-    def state(self) -> ClusterState:
-        return self.machine.state
-
-    def submit(self, command: object) -> Awaitable[object]:
-        return self.engine.submit(command)
 
 
 class Office:
@@ -111,6 +88,12 @@ class Office:
         self._campaign: asyncio.Task[None] | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._may_stand = True
+        self._failures = 0
+        """Terms in a row that ended soon because this broker could not do the work."""
+        self._ready_at_ms = 0
+        self._claim = 0
+        """The transaction that made /controller for this broker's last term."""
+        self._is_unable = False
 
     # What others ask
 
@@ -140,8 +123,30 @@ class Office:
         log.info("[Controller id=%d] Starting up", self._node_id)
         self._watch = self._store.watch(paths.CONTROLLER, self._look)
         self._store.on_session(self._session_changed)
+        self._begin_campaign()
+
+    def _begin_campaign(self) -> None:
         self._campaign = asyncio.get_running_loop().create_task(self._contend())
-        self._campaign.add_done_callback(_report)
+        self._campaign.add_done_callback(self._campaign_ended)
+
+    def _campaign_ended(self, campaign: asyncio.Task[None]) -> None:
+        """Whatever came between: this broker gives the office back and contends again."""
+        fault = None if campaign.cancelled() else campaign.exception()
+        if fault is not None:
+            log.error(
+                "[Controller id=%d] cannot contend and begins anew",
+                self._node_id,
+                exc_info=fault,
+            )
+            self._is_unable = True
+            self._begin_campaign()
+
+    def _cannot_work(self, held: Incumbency, reason: str) -> None:
+        if held is self._incumbency:
+            log.error("[Controller id=%d] cannot work: %s", self._node_id, reason)
+            held.engine.stop(Error.NOT_CONTROLLER, NOT_HERE)
+            self._is_unable = True
+            self._changed.set()
 
     def stand_down(self) -> None:
         """Serve on, but do not take the office again: this broker is about to stop."""
@@ -174,6 +179,8 @@ class Office:
         while True:
             self._changed.clear()
             try:
+                if self._is_unable:
+                    await self._step_aside()
                 await self._look_at_office()
             except StoreError as fault:
                 # Whoever is in office stays: without the store it can change nothing anyway.
@@ -181,6 +188,17 @@ class Office:
                 self._changed.set()
                 await self._timers.pause(RETRY_MS)
             await self._changed.wait()
+
+    async def _step_aside(self) -> None:
+        """Let others try first, and do not come back again and again without a pause."""
+        self._resign("This broker cannot do the work of the controller.")
+        await candidacy.leave_office(self._store, self._node_id, self._claim)
+        self._is_unable = False
+        if self._clock.monotonic_ms() - self._ready_at_ms > LASTING_MS:
+            self._failures = 0
+        pause_ms = min(RETRY_MS_MAX, RETRY_MS << min(self._failures, 10))
+        self._failures += 1
+        await self._timers.pause(pause_ms)
 
     async def _look_at_office(self) -> None:
         held = self._incumbency
@@ -195,7 +213,7 @@ class Office:
             if self._may_stand:
                 await self._stand()
             return
-        holder = paths.decode_controller(node.data).broker
+        holder = candidacy.holder_of(node)
         if held is not None and node.created_by != held.claim:
             self._resign(f"Broker {holder} has become the controller.")
         if self._incumbency is None and holder == self._node_id:
@@ -212,7 +230,7 @@ class Office:
 
     async def _leave(self) -> None:
         try:
-            await candidacy.leave_office(self._store, self._node_id)
+            await candidacy.leave_office(self._store, self._node_id, self._claim)
         except StoreError as fault:
             log.info("[Controller id=%d] /controller is left as it is: %s", self._node_id, fault)
 
@@ -226,7 +244,7 @@ class Office:
         except (NodeExists, BadVersion):
             return
         node = await self._store.exists(paths.CONTROLLER)
-        if node is None or paths.decode_controller(node.data).broker != self._node_id:
+        if node is None or candidacy.holder_of(node) != self._node_id:
             return
         log.info(
             "[Controller id=%d] %d successfully elected as the controller. Epoch incremented to %d "
@@ -236,12 +254,13 @@ class Office:
             term.epoch,
             term.epoch_version,
         )
+        self._claim = node.created_by
         await self._take_over(term, node.created_by)
 
     async def _take_over(self, term: Term, claim: int) -> None:
         log.info("[Controller id=%d] Initializing controller context", self._node_id)
         await candidacy.lay_out(self._store)
-        loaded = await load(self._store, self._cluster_id, self._node_id)
+        loaded = await load(self._store, self._cluster_id, self._node_id, hands_out_ids=False)
         await self._mend(loaded)
         deletions = tuple(await self._store.children(paths.DELETE_TOPICS))
         self._incumbency = held = self._begin(term, claim, loaded)
@@ -251,16 +270,19 @@ class Office:
             timers=self._timers,
             draw_id=self._draw_id,
             deletion_is_enabled=lambda: self._config().delete_topic_enable,
+            failed=lambda fault: self._cannot_work(held, f"the tree cannot be read: {fault!r}"),
         )
         # Everything is looked at once more after that: nothing falls between load and watch.
         held.events.watch()
         try:
             await held.submit(commands.TakeOver(deletions, self._config().delete_topic_enable))
-        except ApiError:
+        except ApiError as refusal:
+            self._cannot_work(held, f"the take-over was refused: {refusal.message}")
             return
         if held.events is not None:
+            self._ready_at_ms = self._clock.monotonic_ms()
             held.events.start()
-            held.rebalance = self._timers.after(REBALANCE_FIRST_MS, lambda: self._rebalance(held))
+            held.rebalance_later(REBALANCE_FIRST_MS)
             log.info("[Controller id=%d] Ready to serve as the new controller", self._node_id)
 
     def _begin(self, term: Term, claim: int, loaded: LoadedCluster) -> Incumbency:
@@ -272,6 +294,7 @@ class Office:
             Liveness(brokers),
             loaded.producer_id_next,
             unclean_by_default=config.unclean_leader_election_enable,
+            unreadable=loaded.unreadable,
         )
         writer = RequestWriter(self._node_id, term.epoch, config.inter_broker_listener)
         machine = ClusterMachine(state, writer)
@@ -295,7 +318,16 @@ class Office:
             on_stopped=lambda refusal: self._changed.set(),
             send=deliveries.send,
         )
-        return Incumbency(term, engine, machine, deliveries, claim)
+        return Incumbency(
+            term,
+            engine,
+            machine,
+            deliveries,
+            claim,
+            config=self._config,
+            timers=self._timers,
+            cannot_work=self._cannot_work,
+        )
 
     async def _mend(self, loaded: LoadedCluster) -> None:
         """Nodes that a tool left out, or a controller that fell over half-way."""
@@ -311,8 +343,7 @@ class Office:
             return
         log.info("[Controller id=%d] Resigning: %s", self._node_id, reason)
         held.engine.stop(Error.NOT_CONTROLLER, NOT_HERE)
-        if held.rebalance is not None:
-            held.rebalance.cancel()
+        held.end()
         events, held.events = held.events, None
         ending = asyncio.get_running_loop().create_task(_end(held.deliveries, events))
         self._ending.add(ending)
@@ -333,38 +364,11 @@ class Office:
             return
         command = command_of(broker, request, response, held.state.liveness.offline)
         if command is not None:
-            held.engine.submit(command).add_done_callback(_look)
+            held.insist(command)
 
     def _tell_again(self, broker: BrokerId) -> None:
-        held = self.incumbency
-        if held is not None:
-            held.engine.submit(commands.TellAgain(broker)).add_done_callback(_look)
-
-    def _rebalance(self, held: Incumbency) -> None:
-        if held is not self.incumbency:
-            return
-        config = self._config()
-        interval_ms = config.leader_imbalance_check_interval_seconds * 1000
-        held.rebalance = self._timers.after(interval_ms, lambda: self._rebalance(held))
-        if not config.auto_leader_rebalance_enable:
-            return
-        threshold = config.leader_imbalance_per_broker_percentage
-        rows = imbalanced(held.state, threshold)
-        log.debug(
-            "[Controller id=%d] Preferred replicas by broker Map(%s)",
-            self._node_id,
-            ", ".join(
-                f"{broker} -> Map({', '.join(map(str, places))})"
-                for broker, places in rows.preferred.items()
-            ),
-        )
-        for broker, ratio in rows.ratios.items():
-            who = self._node_id
-            log.info(
-                "[Controller id=%d] Leader imbalance ratio for broker %d is %s", who, broker, ratio
-            )
-        if rows.places:
-            held.engine.submit(commands.RebalanceLeaders(threshold)).add_done_callback(_look)
+        if self.incumbency is not None:
+            self.incumbency.insist(commands.TellAgain(broker))
 
     def _say(self, facts: Sequence[object]) -> None:
         for line in lines(facts, self._node_id):
@@ -375,14 +379,3 @@ async def _end(deliveries: Deliveries, events: TreeEvents | None) -> None:
     await deliveries.stop()
     if events is not None:
         await events.stop()
-
-
-def _report(campaign: asyncio.Task[None]) -> None:
-    if not campaign.cancelled() and campaign.exception() is not None:
-        log.error("This broker does not contend any more", exc_info=campaign.exception())
-
-
-def _look(future: asyncio.Future[object]) -> None:
-    """Nobody waits: a term that ended meanwhile is no fault."""
-    if not future.cancelled():
-        future.exception()

@@ -2,7 +2,8 @@
 
 Pure. Field names, versions and field order are those that Kafka's ZooKeeper mode writes, so that
 brokers of both kinds and people with zkCli read the same tree. Reading is lenient: unknown fields
-are skipped, older versions without newer fields are accepted.
+are skipped, older versions without newer fields are accepted. A known field of another form raises
+(see `readable.py`), so that whoever decides can rely on what it is given.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from moldau.metadata import fields as checked
 from moldau.model.cluster import BrokerNode, Endpoint
 from moldau.model.names import NO_TOPIC_ID, BrokerId, Millis, TopicId, uuid_from_text, uuid_text
 
@@ -186,11 +188,16 @@ def encode_broker(node: BrokerNode, now_ms: Millis) -> bytes:
 def decode_broker(broker: BrokerId, data: bytes) -> BrokerNode:
     fields = _decode(data)
     if "endpoints" not in fields:
-        plain = Endpoint("PLAINTEXT", fields["host"], fields["port"])
-        return BrokerNode(broker, (plain,), fields.get("rack"))
+        plain = Endpoint("PLAINTEXT", checked.text(fields["host"]), checked.number(fields["port"]))
+        return BrokerNode(broker, (plain,), _rack(fields))
     protocols: dict[str, str] = fields.get("listener_security_protocol_map") or {}
     endpoints = tuple(_endpoint_of(text, protocols) for text in fields["endpoints"])
-    return BrokerNode(broker, endpoints, fields.get("rack"))
+    return BrokerNode(broker, endpoints, _rack(fields))
+
+
+def _rack(fields: Mapping[str, Any]) -> str | None:
+    rack = fields.get("rack")
+    return None if rack is None else checked.text(rack)
 
 
 def _connection_text(endpoint: Endpoint) -> str:
@@ -227,13 +234,13 @@ def encode_topic(topic: TopicNode) -> bytes:
 def decode_topic(data: bytes) -> TopicNode:
     fields = _decode(data)
     partitions = fields.get("partitions") or {}
-    replicas = tuple(tuple(partitions[str(p)]) for p in range(len(partitions)))
+    replicas = tuple(checked.brokers(partitions[str(p)]) for p in range(len(partitions)))
     topic_id = uuid_from_text(fields["topic_id"]) if "topic_id" in fields else NO_TOPIC_ID
     return TopicNode(
         topic_id,
         replicas,
-        {int(p): tuple(b) for p, b in (fields.get("adding_replicas") or {}).items()},
-        {int(p): tuple(b) for p, b in (fields.get("removing_replicas") or {}).items()},
+        {int(p): checked.brokers(b) for p, b in (fields.get("adding_replicas") or {}).items()},
+        {int(p): checked.brokers(b) for p, b in (fields.get("removing_replicas") or {}).items()},
     )
 
 
@@ -259,7 +266,10 @@ def encode_partition_state(state: PartitionState) -> bytes:
 def decode_partition_state(data: bytes) -> PartitionState:
     fields = _decode(data)
     return PartitionState(
-        fields["leader"], fields["leader_epoch"], tuple(fields["isr"]), fields["controller_epoch"]
+        checked.number(fields["leader"]),
+        checked.count(fields["leader_epoch"]),
+        checked.brokers(fields["isr"]),
+        checked.number(fields["controller_epoch"]),
     )
 
 
@@ -326,7 +336,8 @@ def encode_isr_changes(partitions: Iterable[tuple[str, int]]) -> bytes:
 
 
 def decode_isr_changes(data: bytes) -> list[tuple[str, int]]:
-    return [(row["topic"], row["partition"]) for row in _decode(data).get("partitions") or ()]
+    rows = _decode(data).get("partitions") or ()
+    return [(checked.text(row["topic"]), checked.count(row["partition"])) for row in rows]
 
 
 def encode_reassignment(moves: Mapping[tuple[str, int], Sequence[BrokerId]]) -> bytes:
@@ -339,7 +350,9 @@ def encode_reassignment(moves: Mapping[tuple[str, int], Sequence[BrokerId]]) -> 
 
 def decode_reassignment(data: bytes) -> dict[tuple[str, int], tuple[BrokerId, ...]]:
     return {
-        (row["topic"], row["partition"]): tuple(row["replicas"])
+        (checked.text(row["topic"]), checked.count(row["partition"])): checked.brokers(
+            row["replicas"]
+        )
         for row in _decode(data).get("partitions") or ()
     }
 
