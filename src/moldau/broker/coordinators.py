@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.broker.background import Background
@@ -59,6 +59,7 @@ class Coordinators:
         self._replicas = replicas
         self._producer_ids = producer_ids
         self._clock = clock
+        self._timers = timers
         self._outbox = Outbox(self._deliver)
         self.groups = Shards(
             OFFSETS_TOPIC,
@@ -238,36 +239,46 @@ class Coordinators:
             self.groups.tell_all(ExpireOffsets(self._clock.wall_ms()))
 
     async def end_timed_out(self) -> None:
-        """Abort what takes too long, and send markers again that nobody answered."""
-        for partition in self.transactions.partitions():
-            from moldau.transactions.commands import AbortTimedOut, ResendMarkers, TimedOut
+        """Send markers again that nobody answered, and abort what takes too long."""
+        await self._in_all(self._end_timed_out_in)
 
-            ids: tuple[int, ...] = ()
-            for _ in range(ROUNDS_MAX):
-                command = AbortTimedOut(self._clock.wall_ms(), ids)
-                done = await self._ask(partition, command)
-                if not isinstance(done, TimedOut) or not (
-                    done.producer_ids_needed or done.has_more
-                ):
-                    break
-                ids = tuple(
-                    [await self._producer_ids.next() for _ in range(done.producer_ids_needed)]
-                )
-            await self._ask(partition, ResendMarkers(self._clock.wall_ms()))
+    async def _end_timed_out_in(self, partition: int) -> None:
+        from moldau.transactions.commands import AbortTimedOut, ResendMarkers, TimedOut
+
+        if await self._ask(partition, ResendMarkers(self._clock.wall_ms())) is None:
+            return
+        ids: tuple[int, ...] = ()
+        for _ in range(ROUNDS_MAX):
+            done = await self._ask(partition, AbortTimedOut(self._clock.wall_ms(), ids))
+            if not isinstance(done, TimedOut) or not (done.producer_ids_needed or done.has_more):
+                break
+            ids = tuple([await self._producer_ids.next() for _ in range(done.producer_ids_needed)])
 
     async def expire_transactional_ids(self) -> None:
-        for partition in self.transactions.partitions():
-            from moldau.transactions.commands import Expired, ExpireTransactionalIds
+        await self._in_all(self._expire_transactional_ids_in)
 
-            for _ in range(ROUNDS_MAX):
-                done = await self._ask(partition, ExpireTransactionalIds(self._clock.wall_ms()))
-                if not isinstance(done, Expired) or not done.has_more:
-                    break
+    async def _expire_transactional_ids_in(self, partition: int) -> None:
+        from moldau.transactions.commands import Expired, ExpireTransactionalIds
+
+        for _ in range(ROUNDS_MAX):
+            done = await self._ask(partition, ExpireTransactionalIds(self._clock.wall_ms()))
+            if not isinstance(done, Expired) or not done.has_more:
+                break
+
+    async def _in_all(self, chore: Callable[[int], Awaitable[None]]) -> None:
+        """Each partition for itself: one whose log stands still, or that gets no producer id,
+        holds up no other. Raises the first fault when all are done."""
+        chores = [chore(partition) for partition in self.transactions.partitions()]
+        for outcome in await asyncio.gather(*chores, return_exceptions=True):
+            if outcome is not None:
+                raise outcome
 
     async def _ask(self, partition: int, command: object) -> object:
-        """None if the partition has gone elsewhere meanwhile."""
+        """None if the partition has gone elsewhere meanwhile, or its log stands still."""
+        timeout_ms = self._config().request_timeout_ms
+        future = self.transactions.submit_to(partition, command)
         try:
-            return await self.transactions.submit_to(partition, command)
+            return await self._timers.within(timeout_ms, future, "not stored in time")
         except ApiError:
             return None
 

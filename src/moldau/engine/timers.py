@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from moldau.engine.timing_wheel import TimingWheel, WheelTimer
 from moldau.model.clock import Clock
+from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis
+
+T = TypeVar("T")
 
 TimerHandle = WheelTimer[Callable[[], None]]
 
@@ -54,6 +57,16 @@ class Timers:
         finally:
             handle.cancel()
 
+    async def within(self, delay_ms: Millis, future: asyncio.Future[T], message: str) -> T:
+        """The future's outcome; after this long it is given up, with REQUEST_TIMED_OUT."""
+        if future.done():
+            return future.result()
+        handle = self.after(delay_ms, lambda: _give_up(future, message))
+        try:
+            return await future
+        finally:
+            handle.cancel()
+
     def close(self) -> None:
         if self._wakeup is not None:
             self._wakeup.cancel()
@@ -80,3 +93,8 @@ class Timers:
         finally:
             # Also after a callback has failed: those behind it run at the next turn.
             self._sleep()
+
+
+def _give_up(future: asyncio.Future[Any], message: str) -> None:
+    if not future.done():
+        future.set_exception(ApiError(Error.REQUEST_TIMED_OUT, message))

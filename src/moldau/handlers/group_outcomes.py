@@ -43,17 +43,5 @@ def commit_error(refusal: ApiError) -> Error:
 
 async def stored(future: asyncio.Future[object], on: Services) -> object:
     """The outcome of a command that waits for nothing but the log, and not for ever."""
-    if future.done():
-        return future.result()
-    wait = on.timers.after(on.config.offsets_commit_timeout_ms, lambda: _give_up(future))
-    try:
-        return await future
-    finally:
-        wait.cancel()
-
-
-def _give_up(future: asyncio.Future[object]) -> None:
-    if not future.done():
-        future.set_exception(
-            ApiError(Error.REQUEST_TIMED_OUT, "the replicas have not stored it in time")
-        )
+    text = "the replicas have not stored it in time"
+    return await on.timers.within(on.config.offsets_commit_timeout_ms, future, text)

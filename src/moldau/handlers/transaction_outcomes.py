@@ -79,19 +79,10 @@ async def stored(future: asyncio.Future[object], on: Services) -> object:
     if isinstance(future, asyncio.Task):
         # Another broker is asked, and the call to it has its own end.
         return await future
-    wait = on.timers.after(on.config.request_timeout_ms, lambda: _give_up(future))
-    try:
-        return await future
-    finally:
-        wait.cancel()
+    text = "the replicas of the transaction log have not stored it in time"
+    return await on.timers.within(on.config.request_timeout_ms, future, text)
 
 
 def _end(pause: asyncio.Future[None]) -> None:
     if not pause.done():
         pause.set_result(None)
-
-
-def _give_up(future: asyncio.Future[object]) -> None:
-    if not future.done():
-        text = "the replicas of the transaction log have not stored it in time"
-        future.set_exception(ApiError(Error.REQUEST_TIMED_OUT, text))

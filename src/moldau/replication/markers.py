@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from moldau.engine.timers import Timers
@@ -147,13 +146,10 @@ class MarkerWriter:
 
     async def _outcome(self, future: asyncio.Future[object], deadline_ms: Millis) -> Error:
         remaining_ms = deadline_ms - self._clock.monotonic_ms()
-        wait = self._timers.after(remaining_ms, partial(_give_up, future))
         try:
-            await future
+            await self._timers.within(remaining_ms, future, "the offsets are not stored in time")
         except ApiError as refusal:
             return _TOLD_AS.get(refusal.error, refusal.error)
-        finally:
-            wait.cancel()
         return Error.NONE
 
 
@@ -163,8 +159,3 @@ def _is_settled(each: _Uncommitted) -> bool:
     except ApiError as refusal:
         each.results[each.place] = refusal.error
         return True
-
-
-def _give_up(future: asyncio.Future[object]) -> None:
-    if not future.done():
-        future.set_exception(ApiError(Error.REQUEST_TIMED_OUT))

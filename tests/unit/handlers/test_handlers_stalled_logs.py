@@ -9,12 +9,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from moldau.engine.key_hash import partition_for
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from moldau.replication.markers import TransactionEnd
 from moldau.replication.replica import Replica
-from moldau.transactions.commands import InitProducer
+from moldau.transactions.commands import AddPartitions, DescribeTransaction, InitProducer
+from moldau.transactions.states import State
 from moldau.wire.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.messages.transaction_admin import ListTransactionsRequest
@@ -135,5 +137,34 @@ def test_transactions_are_listed_in_time(tmp_path: Path) -> None:
         asked = node.park(ListTransactionsRequest(), 1)
         await waits_for(node, asked)
         assert asked.result().error_code == Error.COORDINATOR_NOT_AVAILABLE
+
+    play(scenario, tmp_path)
+
+
+def test_chores_of_one_partition_do_not_wait_for_the_log_of_another(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        await node.create_topic("t")
+        alone, both = (NODE_ID,), (NODE_ID, OTHER)
+        node.place(
+            TRANSACTIONS,
+            PartitionImage(NODE_ID, 3, both, both),
+            PartitionImage(NODE_ID, 3, alone, alone),
+        )
+        slow, quick = (
+            next(name for name in map(str, range(99)) if partition_for(name, 2) == partition)
+            for partition in (0, 1)
+        )
+        wall_ms, place = node.clock.wall_ms(), TopicPartition("t", 0)
+        for name in (slow, quick):
+            init = InitProducer(name, 1000, wall_ms, new_producer_id=PRODUCER_ID)
+            node.on.transactions.tell(name, init)
+            add = AddPartitions(name, PRODUCER_ID, 0, frozenset({place}), wall_ms)
+            node.on.transactions.tell(name, add)
+        node.time.pass_ms(1001)
+        job = node.loop.create_task(node.coordinators.end_timed_out())
+        await turns()
+        found: Any = await node.on.transactions.submit(quick, DescribeTransaction(quick))
+        assert found.state is State.COMPLETE_ABORT
+        await waits_for(node, job)
 
     play(scenario, tmp_path)
