@@ -58,6 +58,8 @@ class Cluster:
         self.network = network
         self.cluster_id: str | None = None
         self.controller_id = -1
+        self.version = 0
+        """Another number whenever something was learned."""
         self._max_age_s = metadata_max_age_ms / 1000
         self._topics: dict[str, TopicMetadata] = {}
         self._names: dict[bytes, str] = {}
@@ -134,6 +136,7 @@ class Cluster:
         found = self.partition(topic, partition)
         if found is None or leader < 0 or leader_epoch <= found.leader_epoch:
             return False
+        self.version += 1
         moved = found._replace(leader=leader, leader_epoch=leader_epoch)
         self._topics[topic].partitions[partition] = moved
         return True
@@ -244,6 +247,7 @@ class Cluster:
     def _learn(self, response: MetadataResponse, *, is_all: bool) -> None:
         if response.error_code:
             raise error_for(response.error_code)
+        self.version += 1
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.network.set_nodes(

@@ -170,6 +170,7 @@ class ConsumerEngine:
             or self.buffer.has_offer
             or self._loop.time() >= self._keep_up_at
             or self.fetcher.failures
+            or self.fetcher.has_news
             or self._is_commit_due()
             or (self.commits is not None and self.commits.called_back)
         )
@@ -220,6 +221,7 @@ class ConsumerEngine:
                 await self.call_back()
                 self.buffer.mend()
                 await self._keep_up(deadline)
+                self.fetcher.notice_leaders()
                 self.check_wakeup()
                 fault = self.fetcher.failures.pop()
                 if fault is not None:

@@ -80,6 +80,7 @@ class Fetcher:
         self._refreshing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
+        self._version = -1
         self.ready: deque[Fetched] = deque()
         self.failures = FetchFailures(positions)
         self.is_full = False
@@ -94,7 +95,9 @@ class Fetcher:
         self.is_full = is_full
         now, failures = self._loop.time(), self.failures
         for tp, state in self._positions.partitions.items():
-            if state.fetch_offset is None or not state.is_readable or state in failures:
+            if state.fetch_offset is None or state in failures:
+                continue
+            if self._is_led_anew(state) or not state.is_readable:
                 continue
             if state.retry_at > now:
                 self._loop.call_at(state.retry_at, self.pump)
@@ -134,28 +137,45 @@ class Fetcher:
             self._settings.partition_max_bytes,
         )
 
-    def _node_for(self, state: PartitionState, now: float) -> int | None:
+    def notice_leaders(self) -> None:
+        """If there is news of the cluster: stop handing out what other leaders sent ahead."""
+        if self.has_news:
+            self._version = self._cluster.version
+            for state in self._positions.partitions.values():
+                self._is_led_anew(state)
+
+    @property
+    def has_news(self) -> bool:
+        return self._version != self._cluster.version
+
+    def _is_led_anew(self, state: PartitionState) -> bool:
+        """Whether the position must be checked: another leader may have a shorter log than the
+        one that was read (KIP-320), and a topic made anew another log."""
         found = self._cluster.leader(*state.tp)
-        if found is None:
-            self.refresh_soon()
-            return None
-        leader, epoch = found
-        topic_id = self._cluster.topic_id(state.tp.topic)
+        if found is None or state.is_validating or state.has_new_leader:
+            return state.has_new_leader
+        topic_id, epoch = self._cluster.topic_id(state.tp.topic), found[1]
         if state.topic_id == NO_TOPIC_ID:
             state.topic_id = topic_id
         is_known = state.leader_epoch >= 0 or state.epoch >= 0
         is_other = epoch >= 0 and epoch != state.leader_epoch and is_known
         if is_other or topic_id not in (state.topic_id, NO_TOPIC_ID):
-            # Another leader may have a shorter log than the one that was read (KIP-320).
             state.has_new_leader = True
             self._on_ready()
+        else:
+            state.leader_epoch = max(epoch, state.leader_epoch)
+        return state.has_new_leader
+
+    def _node_for(self, state: PartitionState, now: float) -> int | None:
+        found = self._cluster.leader(*state.tp)
+        if found is None:
+            self.refresh_soon()
             return None
-        state.leader_epoch = max(epoch, state.leader_epoch)
         if state.replica >= 0:
             if state.replica_until > now and state.replica in self._cluster.network.nodes:
                 return state.replica
             state.replica = -1
-        return leader
+        return found[0]
 
     def _start(self, node_id: int, wants: dict[TopicPartition, Want]) -> None:
         request = self._settings.request()
