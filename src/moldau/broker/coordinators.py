@@ -34,6 +34,8 @@ log = logging.getLogger("kafka.coordinator.transaction.TransactionMarkerChannelM
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
+MARKERS_LANE = "markers"
+"""Markers wait for replicas; whoever asks a coordinator before it writes must not wait behind."""
 ROUNDS_MAX = 1_000
 """Of one chore on one partition: each does a piece and says whether there is more."""
 
@@ -199,7 +201,7 @@ class Coordinators:
             if self._peers is None:
                 raise PeerUnreachable(f"broker {broker} is not in the cluster")
             response = await self._peers.call(
-                broker, markers_request(ends), timeout_ms=timeout_ms, lane="transactions"
+                broker, markers_request(ends), timeout_ms=timeout_ms, lane=MARKERS_LANE
             )
         except PeerUnreachable as fault:
             log.info("Markers did not reach broker %d: %s", broker, fault)

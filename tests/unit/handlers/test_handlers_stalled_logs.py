@@ -10,16 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from moldau.engine.key_hash import partition_for
+from moldau.handlers.remote_transactions import submit_partitions
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from moldau.replication.markers import TransactionEnd
 from moldau.replication.replica import Replica
-from moldau.transactions.commands import AddPartitions, DescribeTransaction, InitProducer
+from moldau.transactions.commands import (
+    AddPartitions,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducer,
+)
 from moldau.transactions.states import State
 from moldau.wire.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.messages.transaction_admin import ListTransactionsRequest
+from moldau.wire.messages.transactions import AddPartitionsToTxnResponse, WriteTxnMarkersRequest
 from tests.support.services import NODE_ID, Node, batch, play, turns
 
 OTHER = 2
@@ -166,5 +173,57 @@ def test_chores_of_one_partition_do_not_wait_for_the_log_of_another(tmp_path: Pa
         found: Any = await node.on.transactions.submit(quick, DescribeTransaction(quick))
         assert found.state is State.COMPLETE_ABORT
         await waits_for(node, job)
+
+    play(scenario, tmp_path)
+
+
+class Lanes:
+    """Another broker: each lane is answered in order, and markers not at all."""
+
+    def __init__(self) -> None:
+        self.locks: dict[str, asyncio.Lock] = {}
+        self.asked: list[Any] = []
+
+    async def call(self, broker: int, request: Any, *, lane: str = "", **options: Any) -> Any:
+        self.asked.append(request)
+        async with self.locks.setdefault(lane, asyncio.Lock()):
+            if isinstance(request, WriteTxnMarkersRequest):
+                await asyncio.get_running_loop().create_future()
+            return AddPartitionsToTxnResponse()
+
+
+class Member:
+    def __init__(self, peers: Lanes) -> None:
+        self.peers = peers
+
+
+def test_markers_that_another_broker_cannot_store_do_not_keep_writers_waiting(
+    tmp_path: Path,
+) -> None:
+    async def scenario(node: Node) -> None:
+        there = PartitionImage(OTHER, 0, (OTHER,), (OTHER,))
+        node.place("away", there)
+        node.place(TRANSACTIONS, PartitionImage(NODE_ID, 0, (NODE_ID,), (NODE_ID,)), there)
+        here_id, there_id = (
+            next(name for name in map(str, range(99)) if partition_for(name, 2) == partition)
+            for partition in (0, 1)
+        )
+        peers = Lanes()
+        member: Any = Member(peers)
+        node.on.member = member
+        node.coordinators._peers = member.peers
+        wall_ms, place = node.clock.wall_ms(), TopicPartition("away", 0)
+        init = InitProducer(here_id, 1000, wall_ms, new_producer_id=PRODUCER_ID)
+        await node.on.transactions.submit(here_id, init)
+        add = AddPartitions(here_id, PRODUCER_ID, 0, frozenset({place}), wall_ms)
+        await node.on.transactions.submit(here_id, add)
+        await node.on.transactions.submit(
+            here_id, EndTransaction(here_id, PRODUCER_ID, 0, True, wall_ms)
+        )
+        await turns()
+        assert isinstance(peers.asked[0], WriteTxnMarkersRequest)
+        asked = submit_partitions(add._replace(transactional_id=there_id), node.on)
+        await turns()
+        assert asked.done(), "it stands behind the markers"
 
     play(scenario, tmp_path)
