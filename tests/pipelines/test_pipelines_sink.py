@@ -14,7 +14,7 @@ from moldau.client.errors import KafkaError
 from moldau.pipelines import Kafka
 from moldau.pipelines.kafka import Selection
 from moldau.pipelines.markers import Marker, find_last
-from moldau.pipelines.sink import ExactlyOnceSink, offsets_of_batch
+from moldau.pipelines.sink import ExactlyOnceSink, plans_in
 from moldau.pipelines.sink_options import SinkError, parse_sink_options
 from moldau.pipelines.sink_plan import check_topic, plan
 from moldau.pipelines.sink_transaction import PipelineTransactions
@@ -145,7 +145,7 @@ def test_a_driver_that_fails_writes_its_batch_once_all_the_same(
         PipelineTransactions(fresh_name("app"), chosen.settings),
         plan(chosen, facts=check_topic(chosen.settings, target), writers_max=2),
         select=Selection({"key": "word", "value": "count"}),
-        read_offsets=offsets_of_batch(checkpoint),
+        read_plan=plans_in(checkpoint),
     ).fail_at(point)
     frame = words_counted(k, source)
     for _ in range(2):

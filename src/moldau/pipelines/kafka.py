@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from moldau.pipelines.sink import AtLeastOnceSink, ExactlyOnceSink, offsets_of_batch
+from moldau.pipelines.sink import AtLeastOnceSink, ExactlyOnceSink, plans_in
 from moldau.pipelines.sink_options import (
     SinkError,
     SinkOptions,
@@ -139,7 +139,7 @@ class Kafka:
             transactions,
             plan(chosen, facts=facts, writers_max=parallelism),
             select=selected,
-            read_offsets=offsets_of_batch(checkpoint),
+            read_plan=plans_in(checkpoint),
         )
 
     def _reading(self, topics: Topics, options: Mapping[str, Any]) -> dict[str, str]:

@@ -5,14 +5,17 @@
         view.get("kafka")                       # the latest value, or None
         address = view.serve()                  # GET /keys/kafka, GET /keys?prefix=k&limit=10
 
-One thread reads; look-ups take what is there. How many keys are kept and how many requests are
-served at a time are bounded: a view is for tables that fit into memory.
+One thread reads, also partitions that the topic gets later; look-ups take what is there. How many
+keys are kept and how many requests are served at a time are bounded: a view is for tables that fit
+into memory. A view that cannot go on says why, to everybody who asks.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import struct
+import sys
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,9 +24,14 @@ from time import monotonic
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from moldau.client.admin import Admin
+from moldau.client.admin_results import TopicDescription
 from moldau.client.consumer import Consumer
-from moldau.client.errors import KafkaError
+from moldau.client.errors import KafkaError, error_class
+from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
+from moldau.pipelines.latest import LatestByKey, Place
+from moldau.pipelines.markers import common_settings
 
 KEYS_MAX = 10_000_000
 REQUESTS_MAX = 32
@@ -31,6 +39,15 @@ LISTED_MAX = 1_000
 POLL_SECONDS = 0.2
 POLL_RECORDS = 10_000
 REQUEST_SECONDS_MAX = 10.0
+REFRESH_SECONDS = 5.0
+"""How often a view looks whether its topic has got more partitions."""
+LOOK_MS_MAX = 5_000
+UNKNOWN_MAX = 3
+"""A broker that has just started may not know a topic yet, so one such answer says nothing."""
+UNREADABLE = (ValueError, TypeError, LookupError, RecursionError, struct.error)
+"""What decoders raise. A value may be nested more deeply than Python can follow."""
+
+log = logging.getLogger("moldau.pipelines.view")
 
 Decoder = Callable[[bytes], Any]
 
@@ -67,47 +84,55 @@ class LiveView:
         key: str = "string",
         value: str = "string",
         keys_max: int = KEYS_MAX,
+        refresh_seconds: float = REFRESH_SECONDS,
         **settings: Any,
     ) -> None:
         self.topic = topic
         self._key, self._value = _decoder(key), _decoder(value)
         self._keys_max = keys_max
-        self._rows: dict[Any, Any] = {}
+        self._latest = LatestByKey()
+        self._refresh_seconds = refresh_seconds
         self._current = threading.Event()
         self._is_closing = threading.Event()
         self._fault: str | None = None
         self._server: ThreadingHTTPServer | None = None
+        given = {key.replace("_", "."): value for key, value in settings.items()}
+        given = {"bootstrap.servers": bootstrap, **given}
+        self._admin = Admin(common_settings(given))
+        try:
+            # By now it is surely known, and the first look says what is wrong with the address.
+            found = self._admin.describe_topics([topic]).check()[topic]
+        except KafkaError as fault:
+            self._admin.close()
+            raise ViewError(f"The topic {topic} at {bootstrap} cannot be read: {fault}") from None
+        self._topic_id = found.topic_id
+        self._unknown = 0
+        self._places = _places(found)
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                **settings,
+                **given,
             }
         )
-        try:
-            places = [info.partition for info in self._consumer.partitions_for(topic)]
-        except KafkaError as fault:
-            self._consumer.close()
-            raise ViewError(f"The topic {topic} at {bootstrap} cannot be read: {fault}") from None
-        self._places = [TopicPartition(topic, partition) for partition in places]
         self._thread = threading.Thread(target=self._follow, name=f"view-{topic}", daemon=True)
         self._thread.start()
 
     def get(self, key: Any, default: Any = None) -> Any:
         self._check()
-        return self._rows.get(key, default)
+        return self._latest.rows.get(key, default)
 
     def items(self, prefix: str = "", limit: int = LISTED_MAX) -> list[tuple[Any, Any]]:
         """Some rows, in order of their keys as text."""
         self._check()
-        rows = self._rows.copy()
+        rows = self._latest.rows.copy()
         chosen = ((str(key), key) for key in rows if str(key).startswith(prefix))
-        return [(key, rows[key]) for _, key in islice(sorted(chosen), min(limit, LISTED_MAX))]
+        ordered = sorted(chosen, key=lambda each: each[0])
+        return [(key, rows[key]) for _, key in islice(ordered, min(limit, LISTED_MAX))]
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._latest.rows)
 
     def wait_until_current(self, timeout: float = 60.0) -> bool:
         """Until everything is read that was there when the view was made."""
@@ -136,33 +161,84 @@ class LiveView:
         self.close()
 
     def _follow(self) -> None:
-        consumer = self._consumer
+        is_told = False
         try:
-            consumer.assign(self._places)
-            ends = consumer.end_offsets(self._places)
-            while not self._is_closing.is_set():
-                for record in consumer.poll(POLL_SECONDS, max_records=POLL_RECORDS):
-                    self._apply(record)
-                if not self._current.is_set() and all(
-                    consumer.position(tp) >= end for tp, end in ends.items()
-                ):
-                    self._current.set()
-        except (KafkaError, ViewError, ValueError, struct.error) as fault:
-            self._fault = f"The view of {self.topic} has stopped: {fault}"
-            self._current.set()
+            self._read_on()
+            is_told = True
+        except (KafkaError, ViewError) as fault:
+            self._stop(str(fault))
+            is_told = True
         finally:
-            consumer.close()
+            if not is_told:
+                # Whatever it is, nobody must take the view for one that follows its topic.
+                self._stop(repr(sys.exception()))
+            self._consumer.close()
+            self._admin.close()
+
+    def _stop(self, reason: str) -> None:
+        self._fault = f"The view of {self.topic} has stopped: {reason}"
+        log.error("%s", self._fault)
+        self._current.set()
+
+    def _read_on(self) -> None:
+        consumer = self._consumer
+        consumer.assign(self._places)
+        ends = consumer.end_offsets(self._places)
+        look_at = monotonic() + self._refresh_seconds
+        while not self._is_closing.is_set():
+            for record in consumer.poll(POLL_SECONDS, max_records=POLL_RECORDS):
+                self._apply(record)
+            if ends and all(consumer.position(tp) >= end for tp, end in ends.items()):
+                ends = {}
+                self._latest.settle()
+                self._current.set()
+            if monotonic() >= look_at:
+                self._look_again()
+                if not ends and self._latest.has_deletions:
+                    ends = consumer.end_offsets(self._places)
+                look_at = monotonic() + self._refresh_seconds
+
+    def _look_again(self) -> None:
+        """Take up partitions that are new; ViewError if the topic is no longer the same."""
+        found: TopicDescription | KafkaError
+        try:
+            found = self._admin.describe_topics([self.topic], timeout_ms=LOOK_MS_MAX)[self.topic]
+        except KafkaError as fault:
+            found = fault
+        if not isinstance(found, TopicDescription):
+            is_unknown = isinstance(found, error_class(Error.UNKNOWN_TOPIC_OR_PARTITION))
+            self._unknown = self._unknown + 1 if is_unknown else 0
+            if self._unknown >= UNKNOWN_MAX:
+                raise ViewError("the topic was deleted")
+            log.warning("The partitions of %s could not be had: %s", self.topic, found)
+            return
+        self._unknown = 0
+        if found.topic_id != self._topic_id:
+            raise ViewError("the topic was created anew, so make a new view")
+        places = _places(found)
+        if len(places) > len(self._places):
+            log.info("The view of %s reads %d partitions from now on", self.topic, len(places))
+            self._places = places
+            self._consumer.assign(places)
 
     def _apply(self, record: Any) -> None:
         if record.key is None:
             return
-        key = self._key(record.key)
-        if record.value is None:
-            self._rows.pop(key, None)
-            return
-        if key not in self._rows and len(self._rows) >= self._keys_max:
+        place = Place(record.timestamp, record.offset, record.partition)
+        is_deletion = record.value is None
+        try:
+            key = self._key(record.key)
+            is_new = key not in self._latest
+            value = None if is_deletion else self._value(record.value)
+        except UNREADABLE as fault:
+            raise ViewError(
+                f"the record in {self.topic}-{record.partition} at offset {record.offset} cannot "
+                f"be read: {fault or type(fault).__name__}"
+            ) from None
+        if is_new and not is_deletion and len(self._latest) >= self._keys_max:
             raise ViewError(f"it has more than {self._keys_max} keys, the most that are kept")
-        self._rows[key] = self._value(record.value)
+        if not is_new or not is_deletion or len(self._places) > 1:
+            self._latest.take(key, place, is_deletion=is_deletion, value=value)
 
     def _check(self) -> None:
         if self._fault is not None:
@@ -234,6 +310,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Not a line per look-up."""
+
+
+def _places(topic: TopicDescription) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, each.partition) for each in topic.partitions]
 
 
 def _decoder(name: str) -> Decoder:

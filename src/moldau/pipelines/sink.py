@@ -4,8 +4,9 @@
 
 Spark repeats a batch after a failure, under the same number and with the same input. The marker in
 the transaction tells whether a batch is in the topic already: then the plan is run for its state
-alone, and nothing is written. Tasks write, the driver commits; whatever goes wrong ends in a new
-epoch, never in half a batch.
+alone, and nothing is written. A batch of that number with another input is refused, see
+continuation.py. Tasks write, the driver commits; whatever goes wrong ends in a new epoch, never in
+half a batch.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from moldau.client.errors import KafkaError, error_class
 from moldau.client.producer_session import ProducerSession
 from moldau.model.errors import Error
+from moldau.pipelines.continuation import Plan
 from moldau.pipelines.markers import Marker
-from moldau.pipelines.sink_options import SinkError
+from moldau.pipelines.offsets import Offsets, parse_offsets
+from moldau.pipelines.sink_options import ContinuationError, SinkError
 from moldau.pipelines.sink_spool import spool_folder
 from moldau.pipelines.sink_tasks import (
     BODY_SCHEMA,
@@ -34,8 +39,6 @@ from moldau.pipelines.sink_transaction import PipelineTransactions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from moldau.pipelines.offsets import Offsets
-
 log = logging.getLogger("moldau.pipelines.sink")
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
@@ -49,7 +52,7 @@ FENCED = (Error.PRODUCER_FENCED, Error.INVALID_PRODUCER_EPOCH)
 
 class ExactlyOnceSink:
     """What `foreachBatch` calls. `select` makes the columns to write of the query's frame, and
-    `read_offsets` says up to where a batch has read its topics."""
+    `read_plan` says what the checkpoint has noted as a batch's input."""
 
     def __init__(
         self,
@@ -57,12 +60,12 @@ class ExactlyOnceSink:
         work: WriterSettings,
         *,
         select: Callable[[DataFrame], DataFrame],
-        read_offsets: Callable[[SparkSession, int], Offsets],
+        read_plan: Callable[[SparkSession, int], Plan],
     ) -> None:
         self.transactions = transactions
         self._work = work
         self._select = select
-        self._read_offsets = read_offsets
+        self._read_plan = read_plan
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -75,12 +78,15 @@ class ExactlyOnceSink:
             try:
                 if attempt or not self.transactions.is_open:
                     self.transactions.reopen()
-                if self.transactions.has_done(query_id, batch_id):
+                if self.transactions.has_done(query_id, batch_id, partial(self._read_plan, spark)):
                     # State must advance all the same.
                     frame.write.format("noop").mode("overwrite").save()
                     return
                 self._write(frame, query_id, batch_id)
                 return
+            except ContinuationError:
+                self.transactions.close()
+                raise
             except (KafkaError, Py4JError, PySparkException, SinkError) as error:
                 fault = error
                 self._give_way(error)
@@ -106,10 +112,11 @@ class ExactlyOnceSink:
         self.transactions.abort()
 
     def _write(self, frame: DataFrame, query_id: str, batch_id: int) -> None:
-        offsets = self._read_offsets(frame.sparkSession, batch_id)
+        offsets, sources = self._read_plan(frame.sparkSession, batch_id)
         session = self.transactions.begin()
         sessions = self._write_rows(frame, session)
-        self.transactions.commit(Marker(query_id, batch_id, offsets), sessions)
+        marker = Marker(query_id, batch_id, offsets, sources=sources)
+        self.transactions.commit(marker, sessions)
 
     def _write_rows(self, frame: DataFrame, session: ProducerSession) -> list[ProducerSession]:
         with spool_folder(frame.sparkSession) as spool:
@@ -156,20 +163,21 @@ def _sentence(fault: BaseException | None) -> str:
     return _RAISED.sub("", (named or lines or [""])[-1 if named else 0])
 
 
-def offsets_of_batch(checkpoint: str) -> Callable[[Any, int], Offsets]:
+def plans_in(checkpoint: str) -> Callable[[Any, int], Plan]:
     """Reads what Spark notes in the checkpoint before it runs a batch: where its sources end.
 
-    Offsets of other kinds of sources are left out: only topics have a place in a group."""
-    from moldau.pipelines.offsets import parse_offsets
+    Of other kinds of sources there is only a digest: only topics have a place in a group."""
 
-    def read(spark: SparkSession, batch_id: int) -> Offsets:
+    def read(spark: SparkSession, batch_id: int) -> Plan:
         found: Offsets = {}
-        for line in _lines(spark, f"{checkpoint}/offsets/{batch_id}")[2:]:
+        # After the version of the file and what is the whole batch's, a line for each source.
+        sources = _lines(spark, f"{checkpoint}/offsets/{batch_id}")[2:]
+        for line in sources:
             try:
                 found |= parse_offsets(line)
             except ValueError:
                 continue
-        return found
+        return Plan(found, sha256("\n".join(sources).encode()).hexdigest())
 
     return read
 

@@ -47,6 +47,10 @@ class SinkError(Exception):
     """What a user can mend, in one sentence."""
 
 
+class ContinuationError(SinkError):
+    """Checkpoint and markers do not fit together; trying again does not help."""
+
+
 class SinkOptions(NamedTuple):
     settings: dict[str, str]
     """The producer's, without the prefix."""

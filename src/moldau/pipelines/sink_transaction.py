@@ -1,7 +1,7 @@
 """The transactions of one pipeline: fence, look, write, mark, commit. Plain client code, no Spark.
 
     pipeline.open()                      # fence older drivers, then look what they have done
-    if not pipeline.has_done(query, n):
+    if not pipeline.has_done(query, n, plan_of):
         session = pipeline.begin()       # goes to whoever writes
         pipeline.commit(Marker(...), [what they brought back])
 
@@ -13,21 +13,24 @@ looks at the marker, a commit whose answer was lost is found to be done.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from moldau.client.admin import Admin
 from moldau.client.errors import KafkaError
 from moldau.client.producer import Producer
 from moldau.client.producer_session import ProducerSession
 from moldau.client.records import OffsetAndMetadata
+from moldau.pipelines.continuation import Plan, is_written
 from moldau.pipelines.markers import (
     Marker,
     common_settings,
     ensure_topic,
     find_last,
+    find_markers,
     marker_topic,
     note_of,
 )
+from moldau.pipelines.offsets import offsets_to
 from moldau.pipelines.sink_options import SinkError
 
 log = logging.getLogger("moldau.pipelines.sink")
@@ -79,9 +82,21 @@ class PipelineTransactions:
         self.close()
         self.open()
 
-    def has_done(self, query_id: str, batch_id: int) -> bool:
+    def has_done(self, query_id: str, batch_id: int, plan_of: Callable[[int], Plan]) -> bool:
+        """Whether the batch is in its topic; ContinuationError if nobody can tell for sure."""
         last = self.last
-        return last is not None and last.query_id == query_id and batch_id <= last.batch_id
+        if last is None:
+            markers = []
+        elif last.query_id == query_id and batch_id >= last.batch_id:
+            markers = [last]
+        else:
+            markers = find_markers(self.app, self._settings, query_id)
+            if not markers and not batch_id:
+                log.warning(
+                    "pipeline %s begins anew with another checkpoint; the one before came up to %s",
+                    *(self.app, offsets_to(last.offsets)),
+                )
+        return is_written(self.app, batch_id, markers, plan_of)
 
     def begin(self) -> ProducerSession:
         producer = self._opened()
@@ -99,10 +114,10 @@ class PipelineTransactions:
 
     def mark(self, producer: Producer, marker: Marker) -> None:
         written = producer.send(
-            marker_topic(self.app), marker.encode(), key=self.app.encode(), partition=0
+            marker_topic(self.app), marker.encode(), key=marker.query_id.encode(), partition=0
         )
         producer.flush(MARKER_SECONDS_MAX)
-        note = note_of(written.get(MARKER_SECONDS_MAX).offset)
+        note = note_of(self.app, written.get(MARKER_SECONDS_MAX).offset)
         offsets = {
             tp: OffsetAndMetadata(offset, metadata=note) for tp, offset in marker.offsets.items()
         }
