@@ -77,6 +77,10 @@ class _Shard:
         """None until everything is loaded."""
         self.is_dropped = False
 
+    @property
+    def is_current(self) -> bool:
+        return self.log is not None and self.log.is_current
+
 
 class Shards:
     def __init__(
@@ -148,7 +152,7 @@ class Shards:
         if shard.engine is None:
             text = f"{self.topic}-{partition} is being loaded"
             return _refused(ApiError(Error.COORDINATOR_LOAD_IN_PROGRESS, text))
-        if shard.log is None or not shard.log.is_current:
+        if not shard.is_current:
             # The role has changed, and `follow` will be told when all other roles have.
             return _refused(self._not_led(partition))
         return shard.engine.submit(command)
@@ -182,10 +186,10 @@ class Shards:
         """Called after every change of the cluster or of the replicas' roles, when the replicas
         have followed it."""
         topic = new.topics.get(self.topic)
-        if self._is_stopped or (topic is self._image and self._led_here is None):
+        if self._is_stopped:
             return
         led = self._led(topic)
-        if topic is self._image and led == self._leader_epochs:
+        if topic is self._image and led == self._leader_epochs and self._has_all(led):
             return
         self._leader_epochs = led
         topic_id = None if topic is None else topic.id
@@ -196,12 +200,21 @@ class Shards:
         self._image = topic
         self._topic_id = topic_id
         for shard in list(self._shards.values()):
-            if not is_same_topic or led.get(shard.partition) != shard.leader_epoch:
+            is_led = led.get(shard.partition) == shard.leader_epoch and shard.is_current
+            if not is_same_topic or not is_led:
                 self._drop(shard)
         self._failed &= led.keys()
         for partition, leader_epoch in led.items():
             if partition not in self._shards:
                 self._take(partition, leader_epoch)
+
+    def _has_all(self, led: Mapping[int, int]) -> bool:
+        """Whether each partition that is led has its shard, on the log that it has now."""
+        for partition in led:
+            shard = self._shards.get(partition)
+            if partition not in self._failed and (shard is None or not shard.is_current):
+                return False
+        return True
 
     def stop(self) -> None:
         """The broker goes down: whoever waits is told to look for another coordinator."""
@@ -319,8 +332,7 @@ class Shards:
         """The engine gave up: only what the log says can be trusted."""
         if shard.is_dropped:
             return
-        assert shard.log is not None
-        is_led = shard.log.is_current
+        is_led = shard.is_current
         self._drop(shard)
         if is_led:
             log.error(

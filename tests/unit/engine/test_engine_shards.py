@@ -301,6 +301,20 @@ def test_an_engine_whose_journal_is_of_an_earlier_epoch_is_not_loaded_anew() -> 
     play(scenario)
 
 
+def test_a_log_that_was_replaced_in_the_same_epoch_is_opened_anew() -> None:
+    async def scenario(topic: Topic) -> None:
+        topic.led(HERE)
+        await topic.say(0, "before")
+        # As when its disk was lost and it is back on another one.
+        earlier, topic.logs[0] = topic.logs[0], MemoryLog()
+        earlier.is_outdated = True
+        topic.shards.follow(topic.image, topic.image)
+        assert await topic.recall(0) == (0, ())
+        assert await topic.say(0, "after") == 0
+
+    play(scenario)
+
+
 def test_a_new_epoch_of_the_same_leader_loads_anew() -> None:
     """Another broker may have led, and written, in between."""
 
