@@ -41,8 +41,9 @@ from moldau.wire.messages.topics import (
     DeleteRecordsTopicResult,
 )
 
-Awaited = list[tuple[DeleteRecordsPartitionResult, Replica, Offset]]
-"""Rows that wait until followers have deleted everything before an offset, too."""
+Awaited = list[tuple[DeleteRecordsPartitionResult, Replica, Offset, int]]
+"""Rows that wait until followers have deleted everything before an offset, too, in a tenure of
+the leader."""
 
 CONSUMER: Final = -1
 TIMESTAMPS_SINCE: Final = 1
@@ -214,7 +215,7 @@ def _delete(
         partition_index=row.partition_index, low_watermark=low_watermark
     )
     if replica.low_watermark < low_watermark:
-        awaited.append((result, replica, low_watermark))
+        awaited.append((result, replica, low_watermark, replica.partition.tenure))
     return result
 
 
@@ -228,19 +229,19 @@ async def _deleted_everywhere(awaited: Awaited, on: Services, timeout_ms: int) -
 
     deadline_ms = on.clock.monotonic_ms() + timeout_ms
     while not settle():
-        watched = [replica for _, replica, _ in left]
+        watched = [replica for _, replica, _, _ in left]
         left_ms = deadline_ms - on.clock.monotonic_ms()
         if not await on.replicas.waiting.until(watched, settle, left_ms):
             break
-    for result, replica, _ in left:
+    for result, replica, _, _ in left:
         result.error_code = Error.REQUEST_TIMED_OUT
         result.low_watermark = replica.low_watermark
 
 
 def _is_deleted(
-    result: DeleteRecordsPartitionResult, replica: Replica, low_watermark: Offset
+    result: DeleteRecordsPartitionResult, replica: Replica, low_watermark: Offset, tenure: int
 ) -> bool:
-    if not replica.partition.is_leader:
+    if not replica.partition.is_leader or replica.partition.tenure != tenure:
         result.error_code, result.low_watermark = Error.NOT_LEADER_OR_FOLLOWER, -1
         return True
     return replica.low_watermark >= low_watermark

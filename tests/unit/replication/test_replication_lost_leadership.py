@@ -27,6 +27,11 @@ from moldau.wire.messages.group_offsets import (
     OffsetCommitRequestTopic,
 )
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.messages.topics import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from tests.support.services import NODE_ID, Node, batch, play, region_bytes, turns
 
 OTHER = 2
@@ -220,5 +225,26 @@ def test_a_marker_for_offsets_that_another_leader_overwrote_is_asked_for_again(
         lose_and_overwrite(node, replica, leads_again)
         (results,) = await waiting
         assert results == {place: Error.NOT_LEADER_OR_FOLLOWER}
+
+    play(scenario, tmp_path)
+
+
+def test_a_deletion_that_followers_have_not_heard_of_is_not_confirmed_in_another_tenure(
+    tmp_path: Path,
+) -> None:
+    async def scenario(node: Node) -> None:
+        replica = leading(node, "t")
+        replica.append(memoryview(bytearray(batch(b"a", b"b"))), 1, 1_000_000)
+        replica.follower_fetched(OTHER, 2, node.clock.monotonic_ms(), log_start=0)
+        row = DeleteRecordsPartition(partition_index=0, offset=1)
+        topic = DeleteRecordsTopic(name="t", partitions=[row])
+        waiting = node.park(DeleteRecordsRequest(topics=[topic], timeout_ms=60_000), 2)
+        await turns()
+        assert not waiting.done()
+        take_role(node, replica, led_by(OTHER, EPOCH + 1))
+        take_role(node, replica, led_by(NODE_ID, EPOCH + 2))
+        answer = await waiting
+        result = answer.topics[0].partitions[0]
+        assert (result.error_code, result.low_watermark) == (Error.NOT_LEADER_OR_FOLLOWER, -1)
 
     play(scenario, tmp_path)
