@@ -21,14 +21,13 @@ from moldau.records.compression import Codec
 from moldau.storage.cleaner import Cleaner
 from moldau.storage.cleaner_job import CleanerSettings, InThread, Place
 from moldau.storage.log import Appended, PartitionLog
-from moldau.storage.log_store import LogStore
 from moldau.storage.producer_state import Origin
 from moldau.storage.threads import AtOnce, Threads
+from tests.support.broker_logs import broker_logs, topic_config
 from tests.support.logs import SmallSettings, region_bytes
 from tests.support.virtual_time import ManualClock
 
 NOW_MS = 1_700_000_000_000
-NEVER_MS = 100 * 365 * 86_400_000
 PARTITION = TopicPartition("compacted", 0)
 COMPACTED = SmallSettings(
     cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.0, index_interval_bytes=200
@@ -49,6 +48,8 @@ class CompactionBench:
     high_watermark: int | None = None
     """None: everything is committed."""
     place: Place = field(default_factory=InThread)
+    knows_settings: bool = True
+    """Whether a start knows the topic's settings, as it should."""
 
     def __post_init__(self) -> None:
         self.log: PartitionLog
@@ -60,16 +61,10 @@ class CompactionBench:
         return self.root / "data" / str(PARTITION)
 
     def open(self, thread: Threads | None = None) -> None:
-        self.store = LogStore(
-            [str(self.root / "data")],
-            node_id=1,
-            settings_for=lambda topic: self.settings,
-            clock=self.clock,
-            threads=AtOnce(),
-            producer_expiration_ms=NEVER_MS,
-        )
+        known = {PARTITION.topic: self.settings} if self.knows_settings else {}
+        self.store = broker_logs(str(self.root / "data"), known, self.clock)
         self.store.open()
-        self.log = self.store.create(PARTITION, bytes(range(16)), self.settings)
+        self.log = self.store.create(PARTITION, bytes(range(16)), topic_config(self.settings))
         self.cleaner = Cleaner(
             self.store,
             high_watermark=self._committed,
@@ -87,7 +82,7 @@ class CompactionBench:
 
     def change(self, **settings: object) -> None:
         self.settings = replace(self.settings, **settings)  # type: ignore[arg-type]
-        self.log.settings = self.settings
+        self.log.settings = topic_config(self.settings)
 
     def crash(self) -> None:
         """The process is gone, and with it its locks; the next start recovers."""

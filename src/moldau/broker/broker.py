@@ -21,7 +21,7 @@ from moldau.broker.background import Background
 from moldau.broker.coordinators import Coordinators
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.log_jobs import follow_failures, plan_cleaner, plan_log_jobs
-from moldau.broker.log_opening import lock_logs, was_left_uncleanly
+from moldau.broker.log_opening import logs_of, was_left_uncleanly
 from moldau.broker.log_setup import BrokerLoggers
 from moldau.broker.scrubber import Scrubber, ScrubberParts, plan_scrubber
 from moldau.broker.surroundings import Surroundings
@@ -121,7 +121,8 @@ class Broker:
         try:
             if any(map(was_left_uncleanly, self.config.log_dirs)):
                 self._enter(State.RECOVERING)
-            self._logs = self._lock_logs()
+            self._logs = self._new_logs()
+            self._logs.lock()
             # Before the logs are loaded: it has the topics' settings.
             await self._open_metadata(self._logs)
             self._loading = self._loop.run_in_executor(None, self._logs.load)
@@ -132,9 +133,10 @@ class Broker:
         self._enter(State.RUNNING)
         log.info("[KafkaServer id=%d] started", self.config.node_id)
 
-    def _lock_logs(self) -> LogStore:
-        return lock_logs(
-            self.config, self._around, self._loop, lambda topic: self._settings_at_start.of(topic)
+    def _new_logs(self) -> LogStore:
+        threads = self._around.log_threads(self._loop)
+        return logs_of(
+            self.config, self._clock, threads, lambda topic: self._settings_at_start.of(topic)
         )
 
     async def _open_metadata(self, logs: LogStore) -> None:

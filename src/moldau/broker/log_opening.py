@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable
 
-from moldau.broker.surroundings import Surroundings
 from moldau.config.broker import BrokerConfig
 from moldau.config.topic import TopicConfig
+from moldau.model.clock import Clock
 from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE
 from moldau.storage.log_store import LogStore
 from moldau.storage.meta_properties import FILE_NAME as META_FILE
+from moldau.storage.threads import Threads
 
 
-def lock_logs(
+def logs_of(
     config: BrokerConfig,
-    around: Surroundings,
-    loop: asyncio.AbstractEventLoop,
+    clock: Clock,
+    threads: Threads,
     settings_for: Callable[[str], TopicConfig],
 ) -> LogStore:
-    """Nobody else uses the directories from now on. Raises StorageFault."""
-    logs = LogStore(
+    """Neither locked nor loaded yet."""
+    return LogStore(
         config.log_dirs,
         node_id=config.node_id,
         settings_for=settings_for,
-        clock=around.clock,
-        threads=around.log_threads(loop),
+        clock=clock,
+        threads=threads,
         recovery_threads=config.num_recovery_threads_per_data_dir,
         producer_expiration_ms=config.producer_id_expiration_ms,
     )
-    logs.lock()
-    return logs
 
 
 def was_left_uncleanly(directory: str) -> bool:

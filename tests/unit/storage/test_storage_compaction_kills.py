@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from moldau.storage.cleaner_job import InThread, Place
+from moldau.storage.cleaner_process import InProcess
+from tests.support import seeds
 from tests.support.compaction import CompactionBench, small_cleaner
 
 CHANGES = ("rename", "replace", "unlink", "write", "fsync", "utime", "open")
@@ -60,15 +66,25 @@ def filled(root: Path, delay_ms: int) -> CompactionBench:
     """Several segments that become two, with an aborted transaction and a tombstone."""
     bench = CompactionBench(root)
     bench.change(segment_bytes=1300, file_delete_delay_ms=delay_ms)
+    fill(bench)
+    return bench
+
+
+def fill(bench: CompactionBench) -> None:
+    """Segments end with a record that compaction takes: that leaves gaps between them."""
+    sequence = next((each.last_sequence for each in bench.log.producers.entries), -1) + 1
     for i in range(6):
         bench.put(("a", f"{i}" * 40), (f"b{i % 3}", "x" * 40), ("c", f"{i}"))
         bench.put(
-            ("t", f"{i}"), producer_id=7, producer_epoch=0, base_sequence=i, transactional=True
+            ("t", f"{i}"),
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=sequence + i,
+            transactional=True,
         )
         bench.end_transaction(7, commit=i % 2 == 0)
         bench.put(("gone", f"{i}" if i < 5 else None))
         bench.roll()
-    return bench
 
 
 def seen(bench: CompactionBench) -> dict[str, str | None]:
@@ -86,23 +102,61 @@ def seen(bench: CompactionBench) -> dict[str, str | None]:
     }
 
 
-@pytest.mark.parametrize("delay_ms", [0, 60_000])
-def test_a_kill_at_any_change_of_the_disk_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delay_ms: int
-) -> None:
-    at, survived = 1, False
-    while not survived:
-        root = tmp_path / f"{at}"
-        bench = filled(root, delay_ms)
+class Case(NamedTuple):
+    delay_ms: int
+    has_recovery_point: bool
+    is_first: bool
+    """Whether it is the log's first round: nothing on disk says that there ever was one."""
+    knows_settings: bool = True
+
+
+CASES = [
+    Case(delay_ms, point, first)
+    for delay_ms in (0, 60_000)
+    for point in (False, True)
+    for first in (True, False)
+]
+CASES += [Case(60_000, point, True, knows_settings=False) for point in (False, True)]
+
+
+def prepared(root: Path, case: Case, place: Place) -> CompactionBench:
+    bench = filled(root, case.delay_ms)
+    bench.place, bench.knows_settings = place, case.knows_settings
+    bench.crash()
+    if not case.is_first:
+        compact_whole(bench)
+        fill(bench)
+    if case.has_recovery_point:
+        bench.log.flush()
+        bench.store.write_checkpoints({})
+    return bench
+
+
+def compact_whole(bench: CompactionBench) -> None:
+    """The round with all that follows it: the cleaner's checkpoint, the recovery point, the end of
+    the old files."""
+    bench.cleaner.look()
+    bench.log.flush()
+    bench.store.write_checkpoints({})
+    bench.clock.now_ms += 60_001
+    bench.store.remove_deleted_files()
+    bench.cleaner.look()
+
+
+def kill_at_every(
+    changes: Iterator[int], case: Case, root: Path, patch: pytest.MonkeyPatch, place: Place
+) -> int:
+    """At each of these changes, until a round survives; the change that it survived."""
+    for at in changes:
+        bench = prepared(root / f"{at}", case, place)
         expected = seen(bench)
         last_sequence = bench.log.producers.entries[0].last_sequence
         offset_end = bench.log.offset_end
-        try:
-            with dying_at(at, monkeypatch):
-                bench.cleaner.look()
+        survived = False
+        with contextlib.suppress(Killed), dying_at(at, patch):
+            compact_whole(bench)
             survived = True
-        except Killed:
-            pass
+        place.rest()
         bench.crash()
         assert seen(bench) == expected, f"killed at change {at}"
         assert bench.log.offset_end == offset_end
@@ -111,9 +165,47 @@ def test_a_kill_at_any_change_of_the_disk_loses_nothing(
         bench.cleaner.look()
         assert seen(bench) == expected, f"compacted after a kill at change {at}"
         assert len(bench.log.segments) <= 4
+        place.rest()
         bench.let_go()
-        at += 1
-    assert at > 30
+        shutil.rmtree(root / f"{at}")
+        if survived:
+            return at
+    raise AssertionError("no round survived")
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_kill_at_any_change_of_the_disk_loses_nothing(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = count(seeds.chance().randrange(1, 8), 7)
+    assert kill_at_every(changes, case, tmp_path, monkeypatch, InThread()) > 30
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_kill_at_every_single_change_of_the_disk_loses_nothing(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert kill_at_every(count(1), case, tmp_path, monkeypatch, InThread()) > 30
+
+
+def test_a_kill_while_a_process_compacts_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = seeds.chance()
+    place = InProcess(round_bytes_min=0)
+    changes = count(chance.randrange(1, 13), 12)
+    assert kill_at_every(changes, chance.choice(CASES), tmp_path, monkeypatch, place) > 10
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_kill_at_every_single_change_while_a_process_compacts_loses_nothing(
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = InProcess(round_bytes_min=0)
+    assert kill_at_every(count(1), case, tmp_path, monkeypatch, place) > 10
 
 
 def test_a_kill_during_the_recovery_from_a_kill_loses_nothing(
