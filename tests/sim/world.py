@@ -239,10 +239,16 @@ class SimLoop(asyncio.AbstractEventLoop):
             self.tasks = [each for each in self.tasks if not each.done()]
         return task
 
-    async def run_in_executor(  # type: ignore[override]
+    def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
-    ) -> Any:
-        return func(*args)
+    ) -> asyncio.Future[Any]:
+        """A future, as every loop gives it; it is done already."""
+        future: asyncio.Future[Any] = self.create_future()
+        try:
+            future.set_result(func(*args))
+        except Exception as fault:
+            future.set_exception(fault)
+        return future
 
     def set_default_executor(self, executor: Any) -> None:
         """Threads are never used: their work is done at once."""
