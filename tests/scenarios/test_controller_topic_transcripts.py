@@ -31,6 +31,7 @@ from moldau.metadata.paths import PartitionState
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
+from moldau.wire.messages.replication import LeaderAndIsrRequest
 from tests.support.controlled_cluster import (
     T0,
     alter,
@@ -176,6 +177,37 @@ def test_deletions_asked_for_in_the_tree_are_done_or_crossed_out() -> None:
 
 
 # Moves
+
+
+def test_a_broker_that_was_away_during_a_move_is_told_what_it_no_longer_has() -> None:
+    story = with_topic(1, 2, 3, replicas=(1, 2))
+    story.when(commands.ChangeBrokers(live(2, 3)))
+    story.when(AlterPartitionReassignments((Move("t", 0, (2, 3)),)))
+    now = partition(story)
+    isr = alter(2, 3, broker=2, leader_epoch=now.leader_epoch, partition_epoch=now.partition_epoch)
+    story.when(isr).when(story.decision.timers[0].command)
+    assert partition(story).replicas == (2, 3)
+    epoch = partition(story).leader_epoch
+    for _ in range(2):
+        # Also a second time, while it has not answered.
+        story.when(commands.ChangeBrokers(live(1, 2, 3)))
+        assert told(story)[1][-1] == f"delete t-0 {epoch}"
+        (roles,) = (r for b, r in story.decision.sends if b == 1 and type(r) is LeaderAndIsrRequest)
+        assert (roles.type, roles.topic_states) == (2, []), "it has nothing, and is told so"
+        story.when(commands.ConfirmDeleted(1, answers(Error.KAFKA_STORAGE_ERROR)))
+        story.when(commands.ChangeBrokers(live(2, 3)))
+    story.when(commands.ChangeBrokers(live(1, 2, 3))).when(commands.ConfirmDeleted(1, answers()))
+    assert state_of(story).leftovers == {}
+    story.when(commands.TellAgain(1))
+    assert "delete" not in " ".join(told(story)[1])
+
+
+def test_a_replica_that_comes_back_to_a_broker_is_not_deleted_there() -> None:
+    story = with_topic(1, 2, 3, replicas=(1, 2))
+    story.when(commands.ChangeBrokers(live(1, 2)))
+    story.when(AlterPartitionReassignments((Move("t", 0, (1,)),)))
+    story.when(AlterPartitionReassignments((Move("t", 0, (1, 2)),)))
+    assert state_of(story).leftovers == {}
 
 
 def test_a_move_adds_replicas_waits_for_them_and_then_removes_the_old_ones() -> None:

@@ -80,6 +80,7 @@ class PlayedMember:
     def __init__(self, node: PlayedBroker) -> None:
         self._node = node
         self.broker_epoch = 1
+        self.turn = asyncio.Lock()
         self.view = ClusterView(node.node_id, "played")
         self.peers = node.peers
         self._published = self.view.image

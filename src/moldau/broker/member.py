@@ -80,6 +80,7 @@ class Member:
         """Of sessions, in all and before the last registration: when its session has ended its node
         may still be seen for a while."""
         self._has_registered = asyncio.Event()
+        self.turn = asyncio.Lock()
         self.services: Services | None = None
         self._store = store
         self._node_id = node_id

@@ -2,7 +2,8 @@
 
 Pure; everything follows from the facts. A broker hears of a changed replica it holds before the
 whole cluster hears of the change; a broker that has just joined, and everybody when a controller
-takes over, first learns who lives. Requests carry the epochs of the controller and of the broker's
+takes over, first learns who lives, and is told everything that it has: what is not named there it
+has no longer. Requests carry the epochs of the controller and of the broker's
 registration, so that neither an old controller nor a broker that came back can be misled.
 """
 
@@ -19,7 +20,7 @@ from moldau.controller.cluster_facts import (
 )
 from moldau.controller.cluster_state import ClusterState, has_state, places_of
 from moldau.controller.facts import PartitionsAdded, PartitionsChanged, TopicCreated
-from moldau.controller.state_requests import RequestWriter
+from moldau.controller.state_requests import FULL, PARTIAL, RequestWriter
 from moldau.engine.machine import Send
 from moldau.model.cluster import PartitionImage, TopicImage
 from moldau.model.names import BrokerId, TopicId, TopicPartition
@@ -153,15 +154,20 @@ class Announcements:
         write = self._writer
         sends: list[Send] = []
         metadata = write.metadata(self._changed.values(), self._liveness)
-        whole = write.metadata(everything.values(), self._liveness) if everything else metadata
+        # What a broker is not told of, it does not have any more: unless nobody knows of it.
+        is_full = not self._state.unreadable
+        whole = write.metadata(everything.values(), self._liveness)._replace(is_full=is_full)
         for broker, live in sorted(self._liveness.brokers.items()):
-            if broker in self._introduced:
+            is_introduced = broker in self._introduced
+            if is_introduced:
                 sends.append(Send(broker, whole.to(live.epoch)))
             elif self._introduced:
                 sends.append(Send(broker, write.metadata((), self._liveness).to(live.epoch)))
             roles = self._roles.get(broker)
-            if roles:
-                request = write.roles(roles.values(), broker, live.epoch, self._liveness)
+            if roles or is_introduced:
+                rows = () if roles is None else roles.values()
+                request = write.roles(rows, broker, live.epoch, self._liveness)
+                request.type = FULL if is_introduced and is_full else PARTIAL
                 sends.append(Send(broker, request))
             if (self._changed or self._tells_all) and broker not in self._introduced:
                 sends.append(Send(broker, metadata.to(live.epoch)))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from moldau.controller import cluster_commands as commands
 from moldau.controller import deletions
-from moldau.controller.announcements import EPOCH_DURING_DELETE, Announcements, Stop
+from moldau.controller.announcements import Announcements, Stop
 from moldau.controller.changed_partitions import ChangedPartitions
 from moldau.controller.cluster_facts import (
     AdminNodeRemoved,
@@ -161,12 +161,9 @@ class ClusterMachine(ControllerMachine):
                             announcements.stop(broker, Stop(place, epoch, delete=False))
         for fact in facts:
             if isinstance(fact, LivenessChanged):
-                back = {*fact.joined, *fact.bounced}
-                for rest in self.state.deleting.values():
-                    for place, broker in rest:
-                        if broker in back:
-                            stop = Stop(place, EPOCH_DURING_DELETE, delete=True)
-                            announcements.stop(broker, stop)
+                for (place, broker), epoch in deletions.owed(self.state):
+                    if broker in fact.joined or broker in fact.bounced:
+                        announcements.stop(broker, Stop(place, epoch, delete=True))
 
     # Brokers
 

@@ -25,7 +25,7 @@ from moldau.controller.cluster_facts import (
     UncleanDefaultChanged,
     UnreadableSeen,
 )
-from moldau.controller.facts import PartitionsAdded, TopicCreated, TopicDeleted
+from moldau.controller.facts import PartitionsAdded, PartitionsChanged, TopicCreated, TopicDeleted
 from moldau.controller.loading import NO_STATE
 from moldau.controller.state import ControllerState
 from moldau.metadata import paths
@@ -38,6 +38,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 class ClusterState(ControllerState):
     __slots__ = (
         "deleting",
+        "leftovers",
         "liveness",
         "moves_followed",
         "touched",
@@ -62,6 +63,9 @@ class ClusterState(ControllerState):
         """Topics that are in the tree but whose nodes cannot be read: nobody touches them."""
         self.deleting: dict[str, set[Replica]] = {}
         """Topics that are going, with the replicas that nobody has confirmed as gone."""
+        self.leftovers: dict[Replica, int] = {}
+        """Replicas of partitions that were moved away, until their broker has confirmed that they
+        are gone, and the leader epoch of the move."""
         self.moves_followed: set[TopicPartition] = set()
         self.touched: set[str] = set()
         """Topics, and paths of nodes of tools, that this controller has changed since somebody
@@ -81,6 +85,10 @@ class ClusterState(ControllerState):
             case ReplicasDeleted(broker, places):
                 for place in places:
                     self.deleting.get(place.topic, set()).discard((place, broker))
+                    self.leftovers.pop((place, broker), None)
+            case PartitionsChanged():
+                self._move(fact)
+                super().apply(fact)
             case MovesFollowed(places):
                 self.moves_followed = set(places)
             case UnreadableSeen(topics):
@@ -94,8 +102,24 @@ class ClusterState(ControllerState):
             case TopicDeleted(name):
                 super().apply(fact)
                 self.deleting.pop(name, None)
+                gone = [row for row in self.leftovers if row[0].topic == name]
+                for row in gone:
+                    del self.leftovers[row]
             case _:
                 super().apply(fact)
+
+    def _move(self, fact: PartitionsChanged) -> None:
+        topic = self.cluster.topics.get(fact.topic)
+        if not fact.is_reassigned or topic is None:
+            return
+        for number in fact.changed:
+            place, after = TopicPartition(fact.topic, number), fact.all_partitions[number]
+            for broker in after.replicas:
+                self.leftovers.pop((place, broker), None)
+            before = topic.partitions[number].replicas if number < len(topic.partitions) else ()
+            for broker in before:
+                if broker not in after.replicas:
+                    self.leftovers[place, broker] = after.leader_epoch
 
     def allows_unclean(self, topic: str) -> bool:
         value = self.cluster.topic_configs.get(topic, {}).get(UNCLEAN_ELECTION)

@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from moldau.controller.announcements import EPOCH_DURING_DELETE
 from moldau.controller.cluster_commands import ConfirmDeleted
-from moldau.controller.cluster_facts import DeletionsDropped, DeletionsQueued, ReplicasDeleted
+from moldau.controller.cluster_facts import (
+    DeletionsDropped,
+    DeletionsQueued,
+    Replica,
+    ReplicasDeleted,
+)
 from moldau.controller.cluster_state import ClusterState, has_state
 from moldau.controller.facts import TopicDeleted
 from moldau.engine.machine import Volatile
@@ -27,19 +33,28 @@ def found(state: ClusterState, names: Iterable[str], is_enabled: bool) -> Iterat
         yield DeletionsDropped(dropped)
 
 
+def owed(state: ClusterState) -> Iterator[tuple[Replica, int]]:
+    """Replicas that should be gone and that nobody has confirmed as gone, with the leader epoch
+    that says so. Their brokers are told again when they come back."""
+    for rest in state.deleting.values():
+        yield from ((replica, EPOCH_DURING_DELETE) for replica in rest)
+    yield from state.leftovers.items()
+
+
 def confirmed(state: ClusterState, command: ConfirmDeleted) -> Iterator[object]:
     broker, outcomes = command
     gone = tuple(
         place
         for place, error in outcomes.items()
-        if error is Error.NONE and place.topic in state.deleting
+        if error is Error.NONE
+        and (place.topic in state.deleting or (place, broker) in state.leftovers)
     )
     if not gone:
         return
     yield Volatile(ReplicasDeleted(broker, gone))
     rows = {(place, broker) for place in gone}
     for name in dict.fromkeys(place.topic for place in gone):
-        if state.deleting[name] <= rows:
+        if name in state.deleting and state.deleting[name] <= rows:
             yield _deleted(state, name)
 
 

@@ -16,6 +16,8 @@ from moldau.controller.state_requests import VERSIONS, ControlRequest
 from moldau.engine.machine import Send
 from moldau.engine.outbox import Outbox
 from moldau.engine.timers import Timers
+from moldau.metadata.store import StoreError
+from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis
 from moldau.net.log_limit import LogLimit
 from moldau.net.peers import PeerCalls, PeerUnreachable
@@ -27,6 +29,9 @@ LANE = "control"
 WAITING_MAX = 1_000
 """Requests for one broker. Each may name thousands of partitions."""
 RETRY_MS = 100
+FAILED_RETRY_MS = 1_000
+STALE = frozenset({Error.STALE_CONTROLLER_EPOCH, Error.STALE_BROKER_EPOCH})
+"""Answers to requests that will never be done: the tree tells why."""
 
 Here = Callable[[Any], Awaitable[Any]]
 """Serves a request as if it had come over the network."""
@@ -92,21 +97,29 @@ class Deliveries:
         while self._epoch_of(broker) == request.broker_epoch:
             try:
                 response = await self._call(broker, request)
-            except PeerUnreachable as fault:
-                log.warning(
-                    "[RequestSendThread controllerId=%d] Controller %d epoch %d fails to send %s "
-                    "to broker %d: %s. It is sent again.",
-                    self._node_id,
-                    self._node_id,
-                    request.controller_epoch,
-                    type(request).__name__,
-                    broker,
-                    fault,
-                )
+            except (PeerUnreachable, StoreError, ApiError) as fault:
+                self._say(broker, request, fault)
                 await self._timers.pause(RETRY_MS)
+                continue
+            if response.error_code and response.error_code not in STALE:
+                # It could not do it now: the metadata store did not tell it a topic's settings.
+                self._say(broker, request, Error(response.error_code).name)
+                await self._timers.pause(FAILED_RETRY_MS)
                 continue
             self._answered(broker, request, response)
             return
+
+    def _say(self, broker: BrokerId, request: ControlRequest, fault: object) -> None:
+        log.warning(
+            "[RequestSendThread controllerId=%d] Controller %d epoch %d fails to send %s to broker "
+            "%d: %s. It is sent again.",
+            self._node_id,
+            self._node_id,
+            request.controller_epoch,
+            type(request).__name__,
+            broker,
+            fault,
+        )
 
     async def _call(self, broker: BrokerId, request: ControlRequest) -> Any:
         if broker == self._node_id:

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 LEADER_DURING_DELETE = -2
 """Tells brokers to forget the partition."""
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
+PARTIAL, FULL = 0, 2
+"""Types of LeaderAndIsr and UpdateMetadata requests. A full one names all that there is for the
+broker; Kafka's brokers heed that only of a KRaft controller, others as of one that tells news."""
 VERSIONS: dict[type[Message], int] = {
     LeaderAndIsrRequest: 7,
     UpdateMetadataRequest: 8,
@@ -50,6 +53,7 @@ class Metadata(NamedTuple):
     controller_epoch: int
     topics: list[UpdateMetadataTopicState]
     brokers: list[UpdateMetadataBroker]
+    is_full: bool = False
 
     def to(self, broker_epoch: int) -> UpdateMetadataRequest:
         return UpdateMetadataRequest(
@@ -58,6 +62,7 @@ class Metadata(NamedTuple):
             broker_epoch=broker_epoch,
             topic_states=self.topics,
             live_brokers=self.brokers,
+            type=FULL if self.is_full else PARTIAL,
         )
 
 

@@ -1,21 +1,24 @@
 """What the controller tells a broker: LeaderAndIsr, StopReplica, UpdateMetadata.
 
 A controller that was replaced, or that means an earlier life of this broker, is refused as a
-whole. Otherwise every partition has its own outcome, as in Apache Kafka 3.9.
+whole. Otherwise every partition has its own outcome, as in Apache Kafka 3.9. Requests are handled
+one after the other, in the order of their arrival: one that the controller has repeated must not
+go on behind what it has told since.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from moldau.handlers.context import RequestContext
 from moldau.handlers.services import ClusterMember, Services
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, TopicId, TopicPartition
-from moldau.replication.roles import NO_EPOCH, Role, Stop
+from moldau.replication.cluster_view import FULL
+from moldau.replication.roles import EPOCH_OF_DELETION, NO_EPOCH, Role, Stop
 from moldau.wire.messages.replication import (
     LeaderAndIsrPartitionError,
     LeaderAndIsrPartitionState,
@@ -43,6 +46,13 @@ async def leader_and_isr(
     request: LeaderAndIsrRequest, ctx: RequestContext, on: Services
 ) -> LeaderAndIsrResponse:
     member = await _member(on)
+    async with member.turn:
+        return await _leader_and_isr(request, ctx, member, on)
+
+
+async def _leader_and_isr(
+    request: LeaderAndIsrRequest, ctx: RequestContext, member: ClusterMember, on: Services
+) -> LeaderAndIsrResponse:
     refusal = _refusal(request, member, on)
     if refusal is not None:
         return LeaderAndIsrResponse(error_code=refusal)
@@ -62,6 +72,8 @@ async def leader_and_isr(
         "%d partitions",
         *(on.node_id, request.controller_id, request.controller_epoch, len(rows)),
     )
+    if request.type == FULL:
+        _lay_down(on, {role.topic_partition for role in rows})
     errors: dict[TopicPartition, Error] = {}
     for first in range(0, len(rows), ROLES_AT_ONCE):
         if first:
@@ -75,6 +87,20 @@ async def leader_and_isr(
         errors |= on.replicas.take_roles(rows[first : first + ROLES_AT_ONCE])
     member.publish(member.view.image)
     return _leader_and_isr_response(rows, errors, ctx.api_version)
+
+
+def _lay_down(on: Services, kept: Collection[TopicPartition]) -> None:
+    """Roles that the controller does not know of any more: they went while this broker was away.
+    The logs stay until somebody says that they are to go."""
+    held = [replica.partition.topic_partition for replica in on.replicas]
+    stops = [Stop(place, EPOCH_OF_DELETION, False) for place in held if place not in kept]
+    if stops:
+        log.warning(
+            "[Broker id=%d] The controller does not name %d replicas that are here, the first is "
+            "%s: they are not served any more",
+            *(on.node_id, len(stops), stops[0].topic_partition),
+        )
+        on.replicas.stop(stops)
 
 
 def _roles(request: LeaderAndIsrRequest) -> Iterable[Role]:
@@ -127,17 +153,19 @@ async def stop_replica(
     request: StopReplicaRequest, ctx: RequestContext, on: Services
 ) -> StopReplicaResponse:
     member = await _member(on)
-    refusal = _refusal(request, member, on)
-    if refusal is not None:
-        return StopReplicaResponse(error_code=refusal)
-    member.view.heard(request.controller_epoch)
-    stops = list(_stops(request))
-    log.info(
-        "[Broker id=%d] Handling StopReplica request from controller %d epoch %d for %d partitions",
-        *(on.node_id, request.controller_id, request.controller_epoch, len(stops)),
-    )
-    errors = on.replicas.stop(stops)
-    member.publish(member.view.image)
+    async with member.turn:
+        refusal = _refusal(request, member, on)
+        if refusal is not None:
+            return StopReplicaResponse(error_code=refusal)
+        member.view.heard(request.controller_epoch)
+        stops = list(_stops(request))
+        log.info(
+            "[Broker id=%d] Handling StopReplica request from controller %d epoch %d for "
+            "%d partitions",
+            *(on.node_id, request.controller_id, request.controller_epoch, len(stops)),
+        )
+        errors = on.replicas.stop(stops)
+        member.publish(member.view.image)
     return StopReplicaResponse(
         partition_errors=[
             StopReplicaPartitionError(
@@ -165,10 +193,11 @@ async def update_metadata(
     request: UpdateMetadataRequest, ctx: RequestContext, on: Services
 ) -> UpdateMetadataResponse:
     member = await _member(on)
-    refusal = _refusal(request, member, on)
-    if refusal is not None:
-        return UpdateMetadataResponse(error_code=refusal)
-    member.publish(member.view.update_metadata(request))
+    async with member.turn:
+        refusal = _refusal(request, member, on)
+        if refusal is not None:
+            return UpdateMetadataResponse(error_code=refusal)
+        member.publish(member.view.update_metadata(request))
     return UpdateMetadataResponse()
 
 

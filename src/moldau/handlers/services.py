@@ -6,6 +6,7 @@ is replaced whole when a dynamic setting changes, so read it at the time of use 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -51,6 +52,10 @@ class ClusterMember(Protocol):
 
     @property
     def peers(self) -> PeerCalls: ...
+
+    @property
+    def turn(self) -> asyncio.Lock:
+        """Held by the one request of the controller that is being handled."""
 
     async def registered(self) -> None:
         """Until this broker has an epoch of its own. Before that it could not tell a request that

@@ -27,6 +27,8 @@ from moldau.wire.messages.replication import (
 
 LEADER_DURING_DELETE: BrokerId = -2
 """In the place of a leader: the partition is being deleted."""
+FULL = 2
+"""The type of a request that names all topics."""
 SECURITY_PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 NOBODYS = PartitionImage(NO_LEADER, -1, (), ())
 """Stands for a partition of which nothing was told yet."""
@@ -53,6 +55,9 @@ class ClusterView:
         self.heard(request.controller_epoch)
         old = self.image
         topics, topic_names = dict(old.topics), dict(old.topic_names)
+        if request.type == FULL:
+            # What is told now is all there is; topics may have gone while nobody could tell us.
+            topics, topic_names = {}, {}
         for name, (topic_id, changes) in _changes(request).items():
             _change_topic(topics, topic_names, name, topic_id, changes)
         brokers = {broker.id: _node(broker) for broker in request.live_brokers}

@@ -205,10 +205,8 @@ class Replicas:
 
     def _delete(self, place: TopicPartition) -> Error:
         if place in self._replicas:
-            self._remove(place)
-        elif self._store.get(place) is not None:
-            return self._delete_log(place)
-        return Error.NONE
+            return self._remove(place)
+        return Error.NONE if self._store.get(place) is None else self._delete_log(place)
 
     def _delete_log(self, place: TopicPartition) -> Error:
         try:
@@ -390,11 +388,12 @@ class Replicas:
             partition, partition_log, settings, self.waiting, self._isr_changes, self._broken
         )
 
-    def _remove(self, topic_partition: TopicPartition) -> None:
+    def _remove(self, topic_partition: TopicPartition) -> Error:
         self._lost.pop(topic_partition, None)
         replica = self._replicas.pop(topic_partition, None)
         if replica is None:
-            return
+            return Error.NONE
         replica.partition.leave()
-        self._delete_log(topic_partition)
+        outcome = self._delete_log(topic_partition)
         self.waiting.disturb(replica)
+        return outcome

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from moldau.broker.system_clock import SystemClock
+from moldau.controller import deliveries
 from moldau.controller.deliveries import WAITING_MAX, Deliveries
 from moldau.engine.machine import Send
 from moldau.engine.timers import Timers
+from moldau.model.errors import Error
 from moldau.net.peers import PeerUnreachable
 from moldau.wire.messages.replication import UpdateMetadataRequest, UpdateMetadataResponse
 
@@ -37,29 +42,37 @@ async def _nothing_here(request: Any) -> Any:
     raise AssertionError("nothing was for this broker")
 
 
-async def played(count: int) -> tuple[list[int], list[int]]:
-    """What was heard, and who is to be told everything again, after so many requests."""
-    deaf, again = Deaf(), []
-    deliveries = Deliveries(
+def new_deliveries(
+    peer: Deaf,
+    answered: Callable[[int, Any, Any], None],
+    tell_again: Callable[[int], None] = lambda broker: None,
+) -> Deliveries:
+    return Deliveries(
         ME,
-        deaf,
+        peer,
         _nothing_here,
         epoch_of=lambda broker: EPOCH,
-        answered=lambda *_: None,
-        tell_again=again.append,
+        answered=answered,
+        tell_again=tell_again,
         timeout_ms=lambda: 1000,
         timers=Timers(SystemClock(), asyncio.get_running_loop().call_later),
     )
+
+
+async def played(count: int) -> tuple[list[int], list[int]]:
+    """What was heard, and who is to be told everything again, after so many requests."""
+    deaf, again = Deaf(), []
+    made = new_deliveries(deaf, lambda *_: None, again.append)
     for number in range(count):
         request = UpdateMetadataRequest(controller_epoch=number, broker_epoch=EPOCH)
-        deliveries.send(Send(OTHER, request))
+        made.send(Send(OTHER, request))
         if number == 0:
             await asyncio.sleep(0.01)
     deaf.listens = True
     async with asyncio.timeout(10):
         while not again and len(deaf.heard) < count:
             await asyncio.sleep(0.01)
-    await deliveries.stop()
+    await made.stop()
     return deaf.heard, again
 
 
@@ -73,3 +86,29 @@ def test_requests_that_pile_up_are_thrown_away_and_the_broker_is_told_anew() -> 
     heard, again = asyncio.run(played(3 * WAITING_MAX))
     assert heard == [0]
     assert again == [OTHER]
+
+
+def test_a_request_that_a_broker_could_not_do_is_sent_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(deliveries, "FAILED_RETRY_MS", 1)
+
+    class Troubled(Deaf):
+        async def call(self, broker: int, request: Any, **_: object) -> UpdateMetadataResponse:
+            self.heard.append(request.controller_epoch)
+            failed = len(self.heard) < 3
+            return UpdateMetadataResponse(error_code=Error.UNKNOWN_SERVER_ERROR if failed else 0)
+
+    async def story() -> list[int]:
+        answers: list[int] = []
+        made = new_deliveries(
+            Troubled(), lambda b, r, response: answers.append(response.error_code)
+        )
+        made.send(Send(OTHER, UpdateMetadataRequest(controller_epoch=1, broker_epoch=EPOCH)))
+        async with asyncio.timeout(10):
+            while not answers:
+                await asyncio.sleep(0.01)
+        await made.stop()
+        return answers
+
+    assert asyncio.run(story()) == [Error.NONE]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ class Member:
     broker_epoch = 1
 
     def __init__(self, node: Node) -> None:
+        self.turn = asyncio.Lock()
         self._node = node
         self.view = ClusterView(NODE_ID, "cluster")
 

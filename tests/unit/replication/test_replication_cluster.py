@@ -6,11 +6,14 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.replication.roles import Role
 from moldau.storage.faults import StorageFault
+from moldau.storage.log_store import LogStore
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.messages.replication import (
@@ -278,6 +281,39 @@ def test_a_stopped_replica_no_longer_follows_and_a_deleted_one_is_gone(tmp_path:
         assert len(cluster.brokers[1].replicas) == 0
         # What is not here any more is stopped and deleted.
         assert await stop(cluster, -2, deletes=True) is Error.NONE
+
+    play(scenario, tmp_path, size=2)
+
+
+def test_a_deletion_that_failed_is_not_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        await cluster.lead(0, 4, replicas=(0, 1))
+
+        def fail(*_: object) -> None:
+            raise StorageFault("rename", "t-0", reason="read-only")
+
+        monkeypatch.setattr(LogStore, "delete", fail)
+        answer = await cluster.call(1, stop_request(-2, deletes=True), 4)
+        assert answer.partition_errors[0].error_code == Error.KAFKA_STORAGE_ERROR
+
+    play(scenario, tmp_path, size=2)
+
+
+def test_what_a_full_request_does_not_name_is_not_served_any_more_and_its_log_stays(
+    tmp_path: Path,
+) -> None:
+    async def scenario(cluster: PlayedCluster) -> None:
+        await cluster.lead(0, 4, replicas=(0, 1))
+        await produce(cluster, 0, b"a", acks=1)
+        full = LeaderAndIsrRequest(
+            controller_id=CONTROLLER, controller_epoch=1, broker_epoch=1, type=2
+        )
+        assert (await cluster.call(0, full, 7)).error_code == Error.NONE
+        replica = cluster.brokers[0].replica()
+        assert not replica.partition.is_leader
+        assert replica.log.offset_end == 1
 
     play(scenario, tmp_path, size=2)
 
