@@ -73,6 +73,8 @@ class Job:
             not self._stop.is_set()
             and self.log.truncations == self._truncations
             and self.log.fault is None
+            # Whoever says that the topic is to keep its records is not to lose them after that.
+            and "compact" in self.log.settings.cleanup_policy
         )
 
     def stop(self) -> None:

@@ -36,7 +36,7 @@ def swap_in(partition_log: PartitionLog, old: list[Segment]) -> Segment:
         for name in reversed(names):
             _rename(directory, name + CLEANED_SUFFIX, name + SWAP_SUFFIX)
     except StorageFault:
-        discard_cleaned(directory, base_offset)
+        _discard(directory, base_offset, (SWAP_SUFFIX, CLEANED_SUFFIX))
         raise
     try:
         paths = [path for segment in old for path in segment.mark_deleted()]
@@ -59,12 +59,18 @@ def swap_in(partition_log: PartitionLog, old: list[Segment]) -> Segment:
 
 
 def discard_cleaned(directory: str, base_offset: int) -> None:
-    """Remove a new segment that is not wanted after all."""
-    for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
-        name = offset_file_name(base_offset, suffix)
-        with contextlib.suppress(OSError):
-            remove_if_there(os.path.join(directory, name + SWAP_SUFFIX))
-            remove_if_there(os.path.join(directory, name + CLEANED_SUFFIX))
+    """Remove a new segment that is not wanted after all. Not a `.swap`: where the old files have
+    begun to go it is the only one that there is, and the next start puts it in place."""
+    _discard(directory, base_offset, (CLEANED_SUFFIX,))
+
+
+def _discard(directory: str, base_offset: int, stages: tuple[str, ...]) -> None:
+    """The log last, and only if all else went: with it there, nothing else counts."""
+    with contextlib.suppress(StorageFault):
+        for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
+            path = os.path.join(directory, offset_file_name(base_offset, suffix))
+            for stage in stages:
+                remove_if_there(path + stage)
 
 
 def _rename(directory: str, name: str, new_name: str) -> None:

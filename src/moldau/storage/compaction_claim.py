@@ -1,4 +1,4 @@
-"""That one process at a time compacts a partition.
+"""That one process at a time compacts a partition, or puts mended segments in place.
 
 A broker that was killed may leave a compacting process behind for a moment, which goes on writing
 while the next broker has started. So whoever compacts first locks the partition's directory, and
@@ -20,15 +20,16 @@ WAIT_SECONDS_MAX = 10.0
 PAUSE_SECONDS = 0.02
 
 
-def claim(directory: str) -> int:
-    """A descriptor: as long as it is open, nobody else compacts what is in the directory."""
+def claim(directory: str, *, waits: bool = True) -> int:
+    """A descriptor: as long as it is open, nobody else compacts what is in the directory. On the
+    loop nobody may wait for a process that is still at it."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise StorageFault.of("cannot open", directory, error) from error
     is_claimed = False
     try:
-        _lock(descriptor, directory)
+        _lock(descriptor, directory, WAIT_SECONDS_MAX if waits else 0)
         for name in os.listdir(directory):
             if name.endswith(CLEANED_SUFFIX):
                 remove_if_there(os.path.join(directory, name))
@@ -41,8 +42,8 @@ def claim(directory: str) -> int:
     return descriptor
 
 
-def _lock(descriptor: int, directory: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
+def _lock(descriptor: int, directory: str, wait_seconds: float) -> None:
+    deadline = time.monotonic() + wait_seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

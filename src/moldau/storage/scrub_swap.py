@@ -10,6 +10,7 @@ import os
 from moldau.storage.batch_walk import walk_headers
 from moldau.storage.checkpoints import encode_epochs
 from moldau.storage.cleaner_swap import discard_cleaned, swap_in
+from moldau.storage.compaction_claim import claim
 from moldau.storage.epoch_history import UNDEFINED_EPOCH, EpochStart
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import (
@@ -31,14 +32,19 @@ from moldau.storage.snapshots import write_snapshot
 
 
 def swap_mended(partition_log: PartitionLog, old: Segment) -> Segment:
-    """On the loop, while the cleaner is not at this log."""
+    """On the loop, while the cleaner is not at this log. The compacting process of an earlier
+    broker may still be: it would write into our `.cleaned` files."""
     directory, base_offset = partition_log.directory, old.base_offset
+    claimed = claim(directory, waits=False)
     try:
-        _rename_all(directory, base_offset, TEMPORARY_SUFFIX, CLEANED_SUFFIX)
-    except StorageFault:
-        discard_cleaned(directory, base_offset)
-        raise
-    return swap_in(partition_log, [old])
+        try:
+            _rename_all(directory, base_offset, TEMPORARY_SUFFIX, CLEANED_SUFFIX)
+        except StorageFault:
+            discard_cleaned(directory, base_offset)
+            raise
+        return swap_in(partition_log, [old])
+    finally:
+        os.close(claimed)
 
 
 def to_compact_again(base_offset: int, cleaned_end: int) -> int:
@@ -50,6 +56,14 @@ def to_compact_again(base_offset: int, cleaned_end: int) -> int:
 def swap_mended_offline(directory: str, bases: list[int]) -> None:
     """Segments that are neighbours; all of them or, after a crash, none. The next start of a broker
     would finish what is done here, so that is how it is done."""
+    claimed = claim(directory)
+    try:
+        _swap_offline(directory, bases)
+    finally:
+        os.close(claimed)
+
+
+def _swap_offline(directory: str, bases: list[int]) -> None:
     for base in bases:
         _rename_all(directory, base, TEMPORARY_SUFFIX, CLEANED_SUFFIX)
     for base in sorted(bases, reverse=True):

@@ -13,6 +13,7 @@ import os
 from moldau.model.clock import Clock
 from moldau.model.names import Millis
 from moldau.storage.faults import StorageFault
+from moldau.storage.files import sync_directory
 from moldau.storage.threads import Threads
 
 log = logging.getLogger("kafka.log.LogManager")
@@ -50,7 +51,9 @@ class Trash:
 def _remove(paths: list[str]) -> StorageFault | None:
     import shutil  # costs a start of the broker several milliseconds, and few need it soon
 
-    fault = None
+    fault = _force_names(paths)
+    if fault is not None:
+        return fault
     for path in paths:
         try:
             if os.path.isdir(path):
@@ -62,6 +65,19 @@ def _remove(paths: list[str]) -> StorageFault | None:
         except OSError as error:
             fault = StorageFault.of("cannot remove", path, error)
     return fault
+
+
+def _force_names(paths: list[str]) -> StorageFault | None:
+    """What took the place of these files was renamed before they were to go: after a power cut the
+    one must not be missing because the other is gone."""
+    for parent in sorted({os.path.dirname(path) for path in paths}):
+        try:
+            sync_directory(parent)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            return StorageFault.of("cannot flush", parent, error)
+    return None
 
 
 def _report(fault: StorageFault | None) -> None:

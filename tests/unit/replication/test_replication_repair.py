@@ -3,6 +3,7 @@ never with what is not the same data."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 
 from moldau.records.batch import whole_headers
+from moldau.storage.compaction_claim import claim
+from moldau.storage.faults import StorageFault
 from moldau.storage.scrub_repair import CannotRepair, EpochsAreWrong
 from moldau.storage.scrub_swap import rewrite_epochs, swap_mended, swap_mended_offline
 from tests.support.logs import LogBench, SmallSettings, batch, read_all
@@ -95,6 +98,26 @@ def test_an_open_log_goes_on_with_the_mended_segment(bench: LogBench, other: Log
     assert log.aborted_transactions(0, log.offset_end) == aborted
     bench.append(batch(1), 2)
     assert bench.stop_and_open().offset_end == headers[-1].offset_end + 1
+
+
+def test_a_segment_is_not_mended_while_a_process_of_an_earlier_broker_compacts(
+    bench: LogBench, other: LogBench
+) -> None:
+    log = bench.open(clean=True)
+    damaged = log.segments.as_list()[1]
+    flip(bench.file(damaged.base_offset, ".log"), 100)
+    before = contents(bench)
+    replicas = Replicas(broker_2=other.log)
+    left_behind = claim(str(bench.directory))
+    its_own = bench.file(damaged.base_offset, ".log.cleaned")
+    its_own.write_bytes(b"what it has compacted so far")
+    with pytest.raises(StorageFault, match="another process is at it"):
+        mended(bench, replicas, [2], lambda bases: swap_mended(log, damaged))
+    assert its_own.read_bytes() == b"what it has compacted so far"
+    assert {name: contents(bench)[name] for name in before} == before
+    os.close(left_behind)
+    mended(bench, replicas, [2], lambda bases: swap_mended(log, damaged))
+    assert read_all(log) == read_all(other.log)
 
 
 def test_a_replica_with_the_same_damage_is_no_help_and_the_next_is_asked(

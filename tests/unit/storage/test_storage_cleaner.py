@@ -300,6 +300,58 @@ def test_segments_that_retention_takes_meanwhile_do_not_come_back(bench: Compact
     assert bench.log.segments.base_offset == 6
 
 
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_a_topic_that_is_not_compacted_any_more_loses_nothing_from_then_on(
+    bench: CompactionBench, steps: int
+) -> None:
+    thread = ByHand()
+    bench.let_go()
+    bench.open(thread)
+    bench.change(segment_bytes=100)
+    fill(bench)
+    bench.cleaner.look()
+    for _ in range(steps):
+        thread.step()
+    before = bench.records()
+    bench.change(cleanup_policy=("delete",))
+    thread.finish()
+    assert bench.records() == before
+    assert not bench.names(".cleaned")
+    assert not bench.cleaner.is_busy
+
+
+def test_a_topic_that_is_compacted_again_goes_on_where_it_had_got_to(
+    bench: CompactionBench,
+) -> None:
+    fill(bench)
+    bench.cleaner.look()
+    bench.change(cleanup_policy=("delete",))
+    fill(bench)
+    bench.cleaner.look()
+    bench.crash()
+    assert len(bench.records()) == 15
+    bench.change(cleanup_policy=("compact",))
+    bench.cleaner.look()
+    assert bench.records() == [(offset + 12, key, value) for offset, key, value in NEWEST]
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"0\n1\ncompac", b"\xff\xfe", b"0\n1\ncompacted 0 99999\n"]
+)
+def test_a_checkpoint_of_the_cleaner_that_is_wrong_costs_a_round_and_no_record(
+    bench: CompactionBench, content: bytes
+) -> None:
+    fill(bench)
+    bench.cleaner.look()
+    fill(bench)
+    (bench.directory.parent / CLEANER_FILE).write_bytes(content)
+    bench.crash()
+    assert len(bench.records()) == 15
+    bench.cleaner.look()
+    assert bench.records() == [(offset + 12, key, value) for offset, key, value in NEWEST]
+    assert bench.log.cleaned_end == 24
+
+
 def test_a_reader_in_the_middle_keeps_what_it_has(bench: CompactionBench) -> None:
     fill(bench)
     read = bench.log.read(0, 1 << 20, 100)

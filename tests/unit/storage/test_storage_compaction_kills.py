@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -234,6 +235,33 @@ def test_a_kill_during_the_recovery_from_a_kill_loses_nothing(
         bench.let_go()
         second += 9
     assert first > 30
+
+
+@pytest.mark.parametrize("change", ["rename", "unlink"])
+def test_a_change_that_fails_during_a_round_loses_nothing(
+    change: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, at, is_over = REAL[change], 0, False
+    while not is_over:
+        at += 1
+        bench = filled(tmp_path / f"{at}", 0)
+        expected, calls = seen(bench), count(1)
+
+        def once(*paths: str, calls: Iterator[int] = calls, at: int = at) -> None:
+            if next(calls) == at:
+                raise OSError(errno.EIO, "Input/output error")
+            real(*paths)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, change, once)
+            bench.cleaner.look()
+        is_over = next(calls) <= at
+        bench.crash()
+        assert seen(bench) == expected, f"{change} {at} failed"
+        bench.cleaner.look()
+        assert seen(bench) == expected, f"compacted after {change} {at} failed"
+        bench.let_go()
+    assert at > 10
 
 
 def test_a_disk_that_fails_during_compaction_leaves_the_log_as_it_was(
