@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -36,8 +37,18 @@ SETTINGS = {
     "min.insync.replicas": "2",
     "offsets.topic.num.partitions": "3",
     "offsets.topic.replication.factor": "3",
+    "transaction.state.log.num.partitions": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
+}
+COMPACTING = {
+    # Every few seconds, and soon: segments are small, and each round finds something to do.
+    "log.cleaner.backoff.ms": "500",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "offsets.topic.segment.bytes": "1048576",
+    "transaction.state.log.segment.bytes": "1048576",
 }
 
 
@@ -52,8 +63,15 @@ class Fault(NamedTuple):
 
 
 class ClusterUnderFire:
-    def __init__(self, directory: Path, servers: list[ZooKeeperProcess], draw: random.Random):
+    def __init__(
+        self,
+        directory: Path,
+        servers: list[ZooKeeperProcess],
+        draw: random.Random,
+        settings: Mapping[str, str] | None = None,
+    ):
         self.servers = servers
+        self._settings = settings or {}
         self._draw = draw
         self._gates = Gates()
         self._cut_brokers: set[str] = set()
@@ -85,6 +103,7 @@ class ClusterUnderFire:
         connect = ",".join(f"127.0.0.1:{way}" for way in ways)
         settings = {
             **SETTINGS,
+            **self._settings,
             "broker.id": me,
             "zookeeper.connect": f"{connect}/kafka",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{gate}",

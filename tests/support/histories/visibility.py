@@ -25,7 +25,8 @@ def dirty(index: Index) -> Iterator[Anomaly]:
             writer = index.writers.get(value, (None, None))[0]
             if writer is None or writer.identity is None or writer.outcome is Outcome.FAIL:
                 continue
-            if writer.ending is None or operation.completed < writer.ending:
+            is_early = writer.ending is None or operation.completed < writer.ending
+            if is_early or writer is operation:
                 detail = f"{value!r} of {writer} at {read.place}@{offset} was read by {operation}"
                 yield Anomaly("dirty read", detail)
 

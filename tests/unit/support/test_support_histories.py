@@ -131,6 +131,8 @@ def test_a_read_before_the_commit_is_found() -> None:
     early = reader(0.2, Read(P, 0, 1, ((0, "a"),)))
     operations = [txn("one", 0, Append(P, "a")), early]
     assert kinds(History(operations, {P: ((0, "a"),)})) == {"dirty read"}
+    own = txn("one", 0, Append(P, "a"), reads=(Read(P, 0, 1, ((0, "a"),)),))
+    assert kinds(History([own], {P: ((0, "a"),)})) == {"dirty read"}
 
 
 def test_a_transaction_that_is_committed_in_part_is_found() -> None:
