@@ -94,7 +94,8 @@ class _RdkafkaWriting:
 
     def append(self, place: Place, key: str | None, value: str, told: Told) -> None:
         def delivered(fault: Any, message: Any) -> None:
-            told(None if fault is not None else message.offset(), str(fault))
+            offset = -1 if message.offset() is None else message.offset()
+            told(None if fault is not None else offset, str(fault))
 
         self._producer.produce(
             place[0], value.encode(), key, partition=place[1], on_delivery=delivered
