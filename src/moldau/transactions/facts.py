@@ -74,6 +74,8 @@ class RoundsBegun(NamedTuple):
     predecessor in the same process may still be given answers: they must fit to no round."""
 
     round: int
+    at_ms: Millis
+    """By the monotonic clock."""
 
 
 class MarkersSent(NamedTuple):

@@ -62,6 +62,8 @@ class TransactionMachine:
         self.awaited: dict[str, Awaited] = {}
         """Of the transactions that are decided and not complete, and of those alone."""
         self.rounds = 0
+        self.loaded_ms: Millis | None = None
+        """By the monotonic clock."""
 
     def decide(self, command: object, token: Token, now_ms: Millis) -> Decision:
         try:
@@ -87,8 +89,8 @@ class TransactionMachine:
                 awaited = self.awaited[name]
                 round = self.rounds if fact.is_new_round else awaited.round
                 self.awaited[name] = awaited.sent(fact, round)
-            case RoundsBegun(round):
-                self.rounds = round
+            case RoundsBegun(round, at_ms):
+                self.rounds, self.loaded_ms = round, at_ms
                 for name, awaited in self.awaited.items():
                     self.rounds += 1
                     self.awaited[name] = awaited._replace(round=self.rounds)
@@ -234,7 +236,7 @@ class TransactionMachine:
         """Each transaction gets a decision of its own, so that what one of them may have to write
         holds up no other."""
         steps = Steps(wall_ms, now_ms, now_ms * ROUNDS_PER_MS)
-        steps.facts.append(Volatile(RoundsBegun(steps.round)))
+        steps.facts.append(Volatile(RoundsBegun(steps.round, now_ms)))
         for name in self.awaited:
             self.markers.retry_later(name, steps.begin_round(), steps)
         return steps.decision(token, len(self.awaited))
@@ -265,7 +267,9 @@ class TransactionMachine:
     # What several requests share
 
     def steps(self, wall_ms: Millis, now_ms: Millis) -> Steps:
-        return Steps(wall_ms, now_ms, self.rounds)
+        since_ms = self.loaded_ms
+        is_introduced = since_ms is None or now_ms - since_ms >= self.settings.introduced_ms
+        return Steps(wall_ms, now_ms, self.rounds, is_introduced=is_introduced)
 
     def _known(self, transactional_id: str) -> Transaction:
         transaction = self.transactions.get(transactional_id)

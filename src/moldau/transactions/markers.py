@@ -68,10 +68,23 @@ class Awaited(NamedTuple):
 class Steps:
     """A decision in the making."""
 
-    __slots__ = ("facts", "now_ms", "replies", "round", "sends", "timers", "wall_ms")
+    __slots__ = (
+        "facts",
+        "is_introduced",
+        "now_ms",
+        "replies",
+        "round",
+        "sends",
+        "timers",
+        "wall_ms",
+    )
 
-    def __init__(self, wall_ms: Millis, now_ms: Millis, round: int) -> None:
-        """`round` is the last one that has begun before this decision."""
+    def __init__(
+        self, wall_ms: Millis, now_ms: Millis, round: int, *, is_introduced: bool = True
+    ) -> None:
+        """`round` is the last one that has begun before this decision. `is_introduced`: whoever
+        coordinates has been told of all partitions, so that one it does not know was deleted."""
+        self.is_introduced = is_introduced
         self.wall_ms = wall_ms
         self.now_ms = now_ms
         self.round = round
@@ -119,9 +132,9 @@ class Markers:
         gone, leaderless = set(), set()
         for partition in sorted(awaited.partitions if is_new_round else awaited.unsent):
             leader = self._leader_of(partition)
-            if leader is None:
+            if leader is None and steps.is_introduced:
                 gone.add(partition)
-            elif leader == NO_LEADER:
+            elif leader is None or leader == NO_LEADER:
                 leaderless.add(partition)
             else:
                 by_broker.setdefault(leader, []).append(partition)

@@ -20,6 +20,8 @@ class TransactionSettings(NamedTuple):
     """Silence for this long, and markers are sent again."""
     markers_retry_ms: Millis = 100
     """Pause before a marker that failed is sent again."""
+    introduced_ms: Millis = 10_000
+    """So long after it was loaded a coordinator may not have heard of every partition yet."""
     decision_bytes_max: int = 256 * 1024
     """About how much one run of a periodic job may write at once: one batch has to hold it."""
 

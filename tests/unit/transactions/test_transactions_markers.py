@@ -272,3 +272,25 @@ def test_an_answer_about_partitions_nobody_asked_for_changes_nothing() -> None:
     answer = MarkersWritten("tid", message.round, EPOCH, {B0: Error.NONE}, WALL)
     assert not run(on, answer).facts
     assert waits_for(on) == {A0}
+
+
+def test_a_new_coordinator_does_not_take_for_deleted_what_it_has_yet_to_hear_of() -> None:
+    leaders: dict[TopicPartition, int] = {}
+    on = machine(transaction(State.PREPARE_COMMIT), leaders=leaders)
+    (timer,) = run(on, Loaded(WALL)).timers
+    for step in range(3):
+        decision = run(on, timer.command, NOW + step * RETRY_MS)
+        assert states(decision) == [], "committed, and no marker anywhere"
+        (timer,) = decision.timers
+    leaders.update(LEADERS)
+    decision = run(on, timer.command, NOW + 3 * RETRY_MS)
+    for send in decision.sends:
+        last = run(on, all_written(send))
+    assert states(last) == [State.COMPLETE_COMMIT]
+
+
+def test_what_a_coordinator_has_not_heard_of_for_long_is_deleted() -> None:
+    on = machine(transaction(State.PREPARE_COMMIT), leaders={})
+    (timer,) = run(on, Loaded(WALL)).timers
+    decision = run(on, timer.command, NOW + TransactionSettings().introduced_ms)
+    assert states(decision) == [State.COMPLETE_COMMIT]
