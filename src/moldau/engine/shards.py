@@ -18,7 +18,7 @@ from typing import Protocol
 from moldau.engine.engine import Engine
 from moldau.engine.key_hash import partition_for
 from moldau.engine.machine import Journal, Machine, Send
-from moldau.engine.timers import Timers
+from moldau.engine.timers import TimerHandle, Timers
 from moldau.model.clock import Clock
 from moldau.model.cluster import ClusterImage, TopicImage
 from moldau.model.errors import ApiError, Error
@@ -30,6 +30,10 @@ log = logging.getLogger(__name__)
 
 FACTS_PER_TURN = 250
 """Facts that are replayed at a time; then the loop does something else."""
+
+
+RETRY_MS = 30_000
+"""After this a log that could not be loaded is tried again."""
 
 
 class Codec(Protocol):
@@ -119,6 +123,8 @@ class Shards:
         self._shards: dict[int, _Shard] = {}
         self._failed: set[int] = set()
         """Led here, but their logs cannot be understood."""
+        self._retries: dict[int, TimerHandle] = {}
+        """Of those that failed."""
         self._queue: deque[_Shard] = deque()
         self._loading: asyncio.Task[None] | None = None
         self._is_stopped = False
@@ -221,6 +227,9 @@ class Shards:
         self._is_stopped = True
         for shard in list(self._shards.values()):
             self._drop(shard)
+        for retry in self._retries.values():
+            retry.cancel()
+        self._retries.clear()
 
     def _led(self, topic: TopicImage | None) -> Mapping[int, int]:
         if self._led_here is not None:
@@ -303,8 +312,10 @@ class Shards:
         self._load_next()
 
     def _fail(self, shard: _Shard, fault: BaseException) -> None:
-        """Other partitions go on; this one is tried again when its leadership changes."""
+        """Other partitions go on; this one is tried again when its leadership changes, and after
+        a while: a disk may be well again."""
         self._failed.add(shard.partition)
+        self._retry_later(shard)
         log.error(
             "not loaded, its keys are not served: partition=%s-%d fault=%r",
             self.topic,
@@ -312,6 +323,18 @@ class Shards:
             fault,
             exc_info=None if isinstance(fault, ApiError) else fault,
         )
+
+    def _retry_later(self, shard: _Shard) -> None:
+        def retry() -> None:
+            del self._retries[shard.partition]
+            is_led = self._leader_epochs.get(shard.partition) == shard.leader_epoch
+            if is_led and shard.partition in self._failed and not self._is_stopped:
+                self._take(shard.partition, shard.leader_epoch)
+
+        earlier = self._retries.get(shard.partition)
+        if earlier is not None:
+            earlier.cancel()
+        self._retries[shard.partition] = self._timers.after(RETRY_MS, retry)
 
     def _run(self, shard: _Shard, shard_log: ShardLog, machine: Machine) -> None:
         engine = Engine(

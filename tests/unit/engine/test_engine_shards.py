@@ -11,7 +11,7 @@ import pytest
 from moldau.engine import shards as shards_module
 from moldau.engine.key_hash import partition_for
 from moldau.engine.machine import Decision, JournalFault, JournalListener, Reply, Token
-from moldau.engine.shards import Codec, Shards
+from moldau.engine.shards import RETRY_MS, Codec, Shards
 from moldau.engine.timers import Timers
 from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
 from moldau.model.errors import ApiError, Error
@@ -392,6 +392,40 @@ def test_a_log_that_cannot_be_understood_takes_only_its_own_keys_out_of_service(
         topic.led(HERE, HERE, epoch=1)
         await turns()
         assert await topic.recall(0) == (1, ())
+
+    play(scenario)
+
+
+def test_a_log_that_could_not_be_read_is_tried_again_after_a_while() -> None:
+    async def scenario(topic: Topic) -> None:
+        good = WordCodec().encode([Said("fine")], 0)
+        topic.logs[0].content += [b"not a batch"]
+        topic.led(HERE)
+        await turns()
+        for _ in range(3):
+            topic.time.pass_ms(RETRY_MS - 1)
+            await turns()
+            assert await refusal(topic.shards.submit_to(0, Recall())) is Error.NOT_COORDINATOR
+            topic.time.pass_ms(1)
+            await turns()
+        topic.logs[0].content[:] = good
+        topic.time.pass_ms(RETRY_MS)
+        await turns()
+        assert await topic.recall(0) == (0, ("fine",))
+        assert not topic.time.pending, "it is tried no more"
+
+    play(scenario)
+
+
+def test_a_log_that_is_led_elsewhere_now_is_not_tried_again() -> None:
+    async def scenario(topic: Topic) -> None:
+        topic.logs[0].is_lost = True
+        topic.led(HERE)
+        topic.logs[0].is_lost = False
+        topic.led(ELSEWHERE, epoch=1)
+        topic.time.pass_ms(RETRY_MS)
+        await turns()
+        assert topic.shards.partitions() == []
 
     play(scenario)
 
