@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from moldau import Admin
 from moldau.client import errors
 from moldau.client.producer import Producer
 from tests.support.broker_process import BrokerProcess, free_port
+from tests.support.eventually import eventually
 
 FAST = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 20}
 
@@ -141,6 +143,40 @@ def test_after_records_of_unknown_fate_the_producer_goes_on_in_a_new_epoch(proxy
     assert stored(bootstrap, "t") in ([b"before", b"who knows", b"after"], [b"before", b"after"])
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_after_an_abort_with_records_of_unknown_fate_the_next_transaction_goes_on(
+    proxy: Proxy, version: int
+) -> None:
+    bootstrap = f"127.0.0.1:{proxy.port}"
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.update_features({"transaction.version": version}, upgrade_type=2).check()
+    with Producer(
+        bootstrap_servers=bootstrap,
+        transactional_id="x",
+        request_timeout_ms=500,
+        linger_ms=0,
+        **FAST,
+    ) as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send("t", b"before").get(30)
+        producer.begin_transaction()
+        producer.send("t", b"aborted").get(30)
+        proxy.is_silent = True
+        lost = producer.send("t", b"who knows")
+        aborting = threading.Thread(target=producer.abort_transaction)
+        eventually(lambda: producer.metrics()["requests-in-flight"] > 0)
+        aborting.start()
+        with pytest.raises(errors.KafkaError):
+            lost.get(30)
+        proxy.is_silent = False
+        aborting.join(60)
+        assert not aborting.is_alive()
+        with producer.transaction():
+            producer.send("t", b"after").get(30)
+    assert stored(bootstrap, "t") == [b"before", b"after"]
+
+
 def test_a_broker_killed_and_restarted_costs_no_record(tmp_path: Path) -> None:
     broker = BrokerProcess(tmp_path)
     with broker, Producer(bootstrap_servers=broker.bootstrap, batch_size=500, **FAST) as producer:
@@ -191,17 +227,11 @@ def test_an_unreachable_bootstrap_is_named_in_one_sentence() -> None:
 def test_a_full_buffer_raises_after_max_block_ms(proxy: Proxy) -> None:
     bootstrap = f"127.0.0.1:{proxy.port}"
     with Producer(
-        bootstrap_servers=bootstrap,
-        max_block_ms=200,
-        buffer_memory=3000,
-        batch_size=1000,
-        delivery_timeout_ms=2000,
-        request_timeout_ms=1500,
-        **FAST,
+        bootstrap_servers=bootstrap, max_block_ms=2_000, buffer_memory=3000, batch_size=1000, **FAST
     ) as producer:
-        producer.send("t", b"x").get(10)
+        producer.send("t", b"x").get(30)
         proxy.is_silent = True
         with pytest.raises(errors.BufferExhaustedError):
             for _ in range(10):
                 producer.send("t", b"x" * 900)
-        proxy.is_silent = False
+        producer.close(0)

@@ -171,7 +171,10 @@ class Transactions:
             if machine.is_v2 and response.producer_id >= 0:
                 self.book.set_identity(response.producer_id, response.producer_epoch)
                 self.book.restart_all()
-        if machine.needs_new_epoch or lost_mapping:
+        # Records that were dropped while under way may still arrive: under version 1 only a new
+        # epoch keeps them out of the next transaction, and tells which sequence is next.
+        is_unsure = not machine.is_v2 and self.book.has_unresolved
+        if machine.needs_new_epoch or lost_mapping or is_unsure:
             machine.begin_new_epoch()
             await self._new_epoch(is_first=False)
         else:
