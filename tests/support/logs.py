@@ -80,6 +80,7 @@ class LogBench:
             self.recovery_point,
             self.clock,
             DAY_MS,
+            "compact" in self.settings.cleanup_policy,
         )
         self.log = PartitionLog(
             self.partition,
