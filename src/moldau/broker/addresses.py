@@ -49,6 +49,7 @@ def socket_settings_of(config: BrokerConfig) -> SocketSettings:
         connections_per_ip_overrides=_counts(config.max_connections_per_ip_overrides),
         requests_overlapping_max=config.queued_max_requests,
         request_bytes_held_max=config.queued_max_request_bytes,
+        answer_bytes_held_max=config.queued_max_response_bytes,
     )
 
 

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, cast
 
 from moldau.handlers.context import RequestContext
@@ -24,6 +25,7 @@ from moldau.wire.apis import api, request_class, response_class
 from moldau.wire.framing import API_VERSIONS, Chunk, encode_response, read_request_header
 from moldau.wire.primitives import DecodeError
 from moldau.wire.schema import Message
+from moldau.wire.weighing import is_long
 
 log = logging.getLogger("kafka.server.KafkaApis")
 log.addFilter(LogLimit())
@@ -31,6 +33,12 @@ log.addFilter(LogLimit())
 _start_of = struct.Struct(">ii").unpack_from
 """API key and version as one number, correlation id."""
 START_BYTES = 8
+HEADER_BYTES_KEPT = 1024
+"""A longer header is read anew each time: nobody sends one, unless to fill the broker's memory."""
+FRAME_BYTES_INLINE = 64 * 1024
+"""A longer request without records is decoded beside the loop."""
+ROWS_INLINE = 5_000
+"""An answer with more rows is encoded beside the loop."""
 
 
 class Lane(Protocol):
@@ -47,13 +55,14 @@ class Lane(Protocol):
 class _Call:
     """One API in one version."""
 
-    __slots__ = ("api_key", "decode", "function", "lane", "version")
+    __slots__ = ("api_key", "carries_records", "decode", "function", "lane", "version")
 
     def __init__(self, route: Route, version: int, lane: Lane | None) -> None:
         self.lane = lane.answer if lane is not None and version in lane.versions else None
         self.api_key = route.api_key
         self.version = version
         self.decode = request_class(route.api_key).decode
+        self.carries_records = request_class(route.api_key).__carries_records__
         self.function = cast(Callable[..., Coroutine[Any, Any, Any]], route.function)
 
     def __str__(self) -> str:
@@ -90,6 +99,7 @@ class Dispatch:
         self._lanes = lanes or {}
         self.loop = loop
         self._calls: dict[int, _Call] = {}
+        self._thread: ThreadPoolExecutor | None = None
 
     def begin(self, connection: Connection, frame: memoryview) -> list[Chunk] | Answer:
         try:
@@ -110,10 +120,17 @@ class Dispatch:
                 answer = call.lane(frame, caller.body_position, call.version, correlation_id)
                 if answer is not None:
                     return [answer]
-            request = call.decode(frame, call.version, caller.body_position)
-            coroutine = call.function(request, caller.context, self._services)
+            if len(frame) > FRAME_BYTES_INLINE and not call.carries_records:
+                coroutine = self._decode_aside(caller, frame)
+            else:
+                request = call.decode(frame, call.version, caller.body_position)
+                coroutine = call.function(request, caller.context, self._services)
             awaited = coroutine.send(None)
         except StopIteration as finished:
+            if finished.value is not None and is_long(finished.value, ROWS_INLINE):
+                coroutine = self.encode_aside(call, correlation_id, finished.value)
+                awaited = coroutine.send(None)
+                return _Suspended(self, connection, call, correlation_id, coroutine, awaited)
             return self.answer(connection, call, correlation_id, finished.value)
         except (DecodeError, struct.error, IndexError) as fault:
             raise _unreadable(fault) from None
@@ -122,6 +139,27 @@ class Dispatch:
         except Exception as fault:
             return self.failure(connection, call, correlation_id, fault)
         return _Suspended(self, connection, call, correlation_id, coroutine, awaited)
+
+    async def _decode_aside(self, caller: _Caller, frame: memoryview) -> Any:
+        """As a handler: reads a long request in a thread first, one such request at a time."""
+        call = caller.call
+        try:
+            request = await self._beside(call.decode, frame, call.version, caller.body_position)
+        except (DecodeError, struct.error, IndexError) as fault:
+            raise _unreadable(fault) from None
+        return await call.function(request, caller.context, self._services)
+
+    async def encode_aside(self, call: _Call, correlation_id: int, response: Message) -> Any:
+        """The chunks of a long answer."""
+        return await self._beside(
+            encode_response, call.api_key, call.version, correlation_id, response
+        )
+
+    def _beside(self, work: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
+        """Pure work in one thread: the interpreter lets the loop run in between."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "long-messages")
+        return self.loop.run_in_executor(self._thread, work, *arguments)
 
     def _learn(self, start: int) -> bool:
         api_key, version = _split(start)
@@ -142,8 +180,13 @@ class Dispatch:
             security_protocol=connection.listener.security_protocol,
         )
         position = header.body_position
-        caller = _Caller(self._calls[start], context, position, bytes(frame[START_BYTES:position]))
-        connection.memory[start] = caller
+        is_kept = position - START_BYTES <= HEADER_BYTES_KEPT
+        rest = bytes(frame[START_BYTES:position]) if is_kept else b""
+        caller = _Caller(self._calls[start], context, position, rest)
+        if is_kept:
+            connection.memory[start] = caller
+        else:
+            connection.memory.pop(start, None)
         return caller
 
     def _refuse_call(self, start: int, correlation_id: int) -> list[Chunk]:
@@ -243,6 +286,8 @@ class _Suspended(Answer):
 
     def _await(self, awaited: asyncio.Future[Any] | None) -> None:
         self._awaited = awaited
+        # Who rests in the middle of its work must not be overtaken.
+        self.may_be_overtaken = awaited is not None
         if awaited is None:
             # A bare yield, as in `asyncio.sleep(0)`: go on at the loop's next turn.
             self._dispatch.loop.call_soon(self._resume)
@@ -267,13 +312,19 @@ class _Suspended(Answer):
         if not self._is_cancelled:
             self._finish(outcome)
 
-    def _finish(self, outcome: Message | Exception | None) -> None:
+    def _finish(self, outcome: Message | list[Chunk] | Exception | None) -> None:
         what = (self._connection, self._call, self._correlation_id)
         try:
             if isinstance(outcome, Disconnect):
                 raise outcome
             if isinstance(outcome, Exception):
                 self.chunks = self._dispatch.failure(*what, outcome)
+            elif isinstance(outcome, list):
+                self.chunks = outcome  # encoded already
+            elif outcome is not None and is_long(outcome, ROWS_INLINE):
+                self._coroutine = self._dispatch.encode_aside(*what[1:], outcome)
+                self._await(self._coroutine.send(None))
+                return
             else:
                 self.chunks = self._dispatch.answer(*what, outcome)
         except Disconnect as reason:

@@ -14,6 +14,8 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
+from moldau.net.log_limit import LogLimit
+
 LEVEL_VARIABLE = "MOLDAU_LOG_LEVEL"
 ROOT = "root"
 LEVELS = {
@@ -28,6 +30,14 @@ LEVELS = {
 """Kafka's names."""
 
 
+LINES_OF_A_KIND = 200
+"""Written in ten seconds; more are counted. Whatever a client does, the disk does not fill."""
+
+
+LINE_LENGTH_MAX = 8_000
+"""Characters of a message; a client can have ten thousand partitions named in one line."""
+
+
 class KafkaLayout(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
@@ -35,6 +45,13 @@ class KafkaLayout(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         record.levelname = level_name(record.levelno)
         return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        text = record.message
+        if len(text) > LINE_LENGTH_MAX:
+            left_out = len(text) - LINE_LENGTH_MAX
+            record.message = f"{text[:LINE_LENGTH_MAX]} ({left_out} more characters)"
+        return super().formatMessage(record)
 
 
 class BrokerLoggers:
@@ -57,6 +74,7 @@ def set_up_logging(
 ) -> None:
     handler = logging.StreamHandler(stream or sys.stdout)
     handler.setFormatter(KafkaLayout())
+    handler.addFilter(LogLimit(LINES_OF_A_KIND))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS.get(environment.get(LEVEL_VARIABLE, "").upper(), logging.INFO))

@@ -28,6 +28,10 @@ signal_log = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandl
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 FREEZE_AGAIN_SECONDS = 5.0
+COLLECT_AFTER = (20_000, 10, 10)
+"""Objects that are made before a collection of the young, then rounds. Nearly everything is freed
+by its count; with Python's own numbers one long request makes the collector look at all of its rows
+again and again, and everybody waits."""
 
 
 def run_broker(
@@ -119,4 +123,5 @@ class _Process:
         more a little later, when the first requests have loaded what they need."""
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*COLLECT_AFTER)
         loop.call_later(FREEZE_AGAIN_SECONDS, gc.freeze)

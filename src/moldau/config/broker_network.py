@@ -144,6 +144,10 @@ class NetworkSettings(Settings):
         "queued.max.request.bytes", -1,
         doc="Bytes of requests longer than 64 KiB that are read but not yet answered, over all "
             "connections; -1 sets no bound besides the number of requests.")
+    queued_max_response_bytes: Long = setting(
+        "queued.max.response.bytes", 128 * MIB, at_least=1 * MIB,
+        doc="Moldau's own: bytes of long answers that clients have not taken yet, over all "
+            "connections; beyond it the connection with the most of them is closed.")
     request_timeout_ms: int = setting(
         "request.timeout.ms", 30 * SECOND, at_least=0,
         doc="How long this broker waits for another broker's answer.")

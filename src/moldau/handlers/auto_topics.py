@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from moldau.config.broker import BrokerConfig
-from moldau.controller.topics import NewTopic
+from moldau.controller.topics import PARTITIONS_PER_REQUEST_MAX, NewTopic
 from moldau.handlers.services import Services
+from moldau.handlers.turns import in_turns
 from moldau.model.errors import ApiError
 from moldau.model.names import topic_name_fault
+
+TOPICS_PER_TURN = 20
+"""Made before others are served in between."""
 
 
 async def create_missing(names: Iterable[str], on: Services) -> None:
     """Create what is named but not there; what cannot be created stays unknown."""
     known = on.image().topics
+    brokers_count = len(on.image().brokers)
     missing = [
-        new_topic(name, on.config, len(on.image().brokers))
-        for name in names
+        new_topic(name, on.config, brokers_count)
+        async for name in in_turns(names, on.clock)
         if name not in known and topic_name_fault(name) is None
     ]
-    if not missing:
+    # As many as CreateTopics would take, counted before anything is made of them.
+    if not 0 < len(missing) * on.config.num_partitions <= PARTITIONS_PER_REQUEST_MAX:
         return
     try:
-        await on.controller.create_missing(missing)
+        for position in range(0, len(missing), TOPICS_PER_TURN):
+            await on.controller.create_missing(missing[position : position + TOPICS_PER_TURN])
     except ApiError:
         # The client is told that the topic is unknown, and asks again.
         return

@@ -28,6 +28,7 @@ from moldau.config.sources import (
 )
 from moldau.config.topic import TopicConfig
 from moldau.config.updates import KeyChange, Operation, changed_overrides
+from moldau.handlers.turns import Turn
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import topic_name_fault
 from moldau.wire.messages.configs import (
@@ -59,8 +60,11 @@ async def describe_configs(
     request: DescribeConfigsRequest, ctx: RequestContext, on: Services
 ) -> DescribeConfigsResponse:
     entries_of = _reader(on)
+    turn = Turn(on.clock)
     results = []
-    for resource in request.resources:
+    for resource in _each_once(request.resources):
+        if turn.is_over():
+            await turn.rest()
         result = DescribeConfigsResult(
             error_message="",
             resource_type=resource.resource_type,
@@ -79,6 +83,18 @@ async def describe_configs(
             ]
         results.append(result)
     return DescribeConfigsResponse(results=results)
+
+
+def _each_once(resources: Iterable[DescribeConfigsResource]) -> Iterable[DescribeConfigsResource]:
+    """What is named again is answered once, with all the keys that were asked for: a few bytes
+    must not buy the same long answer a thousand times."""
+    found: dict[Resource, DescribeConfigsResource] = {}
+    for resource in resources:
+        first = found.setdefault((resource.resource_type, resource.resource_name), resource)
+        if first is not resource:
+            keys, more = first.configuration_keys, resource.configuration_keys
+            first.configuration_keys = [*keys, *more] if keys and more else None
+    return found.values()
 
 
 async def alter_configs(

@@ -5,6 +5,7 @@ The regions in the answer are parts of the log's files, which the kernel sends w
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 from moldau.handlers.context import RequestContext
@@ -38,6 +39,8 @@ from moldau.wire.messages.fetch import (
     NodeEndpoint,
 )
 
+ROWS_PER_TURN: Final = 2_000
+"""Partitions that are looked at before others are served in between."""
 SESSIONS_SINCE: Final = 7
 FOLLOWERS_SERVE_SINCE: Final = 11
 RACK_AWARE: Final = "RackAwareReplicaSelector"
@@ -53,14 +56,18 @@ async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> Fet
         limits = limits._replace(throttle=on.replicas.leader_throttle)
     now_ms = on.clock.monotonic_ms()
     try:
-        context = _context(request, ctx, on, limits, now_ms)
+        context = await _context(request, ctx, on, limits, now_ms)
     except ApiError as refusal:
         return FetchResponse(error_code=refusal.error)
     find, wanted = on.replicas.find_fetched, context.partitions
     prefer = None
     if request.rack_id and limits.follower == NO_FOLLOWER and on.member is not None:
         prefer = _preference(request.rack_id, on)
-    found = read_all(find, wanted, limits, now_ms, prefer)
+    found = read_all(find, wanted[:ROWS_PER_TURN], limits, now_ms, prefer)
+    for position in range(ROWS_PER_TURN, len(wanted), ROWS_PER_TURN):
+        await asyncio.sleep(0)
+        rows = wanted[position : position + ROWS_PER_TURN]
+        found = read_all(find, rows, limits, now_ms, prefer, begun=found)
     answers = found.answers
     if limits.max_wait_ms > 0 and not is_enough(found, limits):
         answers = await poll(
@@ -71,7 +78,7 @@ async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> Fet
         session_id, answers = context.answer(answers, now_ms)
     except ApiError as refusal:
         return FetchResponse(error_code=refusal.error, session_id=request.session_id)
-    response = FetchResponse(session_id=session_id, responses=_by_topic(answers))
+    response = FetchResponse(session_id=session_id, responses=await _by_topic(answers))
     if ctx.api_version >= LEADER_HINTS_SINCE:
         _point_to_leaders(response, ctx, on)
     elif ctx.api_version < ZSTD_SINCE:
@@ -128,7 +135,7 @@ def _limits(request: FetchRequest, broker_max_bytes: int, version: int) -> Fetch
     )
 
 
-def _context(
+async def _context(
     request: FetchRequest, ctx: RequestContext, on: Services, limits: FetchLimits, now_ms: int
 ) -> FetchContext:
     by_id = ctx.api_version >= TOPIC_IDS_SINCE
@@ -136,7 +143,9 @@ def _context(
     for topic in request.topics:
         topic_key = topic.topic_id if by_id else topic.topic
         topic_id = topic.topic_id if by_id else NO_TOPIC_ID
-        for row in topic.partitions:
+        for count, row in enumerate(topic.partitions, 1):
+            if not count % ROWS_PER_TURN:
+                await asyncio.sleep(0)
             asked[topic_key, row.partition] = FetchedPartition(
                 topic.topic,
                 topic_id,
@@ -163,11 +172,13 @@ def _context(
     )
 
 
-def _by_topic(answers: Answers) -> list[FetchableTopicResponse]:
+async def _by_topic(answers: Answers) -> list[FetchableTopicResponse]:
     """Rows of one topic that stand together share its entry."""
     topics: list[FetchableTopicResponse] = []
     topic = None
-    for partition, read in answers:
+    for count, (partition, read) in enumerate(answers, 1):
+        if not count % ROWS_PER_TURN:
+            await asyncio.sleep(0)
         if topic is None or topic.topic != partition.topic or topic.topic_id != partition.topic_id:
             topic = FetchableTopicResponse(
                 topic_id=partition.topic_id, topic=partition.topic, partitions=[]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 from moldau.groups.commands import FetchOffsets, TopicOffsets
 from moldau.groups.results import FetchedOffset, FetchedTopic
 from moldau.handlers.group_outcomes import coordinator_error, stored
+from moldau.handlers.turns import Turn
 from moldau.model.errors import ApiError, Error
 from moldau.wire.messages.group_offsets import (
     OffsetFetchRequest,
@@ -43,20 +44,32 @@ async def offset_fetch(
     asked = request.groups
     if ctx.api_version < SEVERAL_GROUPS_SINCE:
         asked = [OffsetFetchRequestGroup(group_id=request.group_id, topics=_as_new(request))]
+    else:
+        asked = _each_once(asked)
     by_id = ctx.api_version >= TOPIC_IDS_SINCE
+    turn = Turn(on.clock)
     # All groups are asked before the first answer is awaited.
-    begun = [_ask(group, request.require_stable, by_id, on) for group in asked]
-    results = [
-        await _fetched(future, group, by_id, on) for group, future in zip(asked, begun, strict=True)
-    ]
+    begun = []
+    for group in asked:
+        begun.append(_ask(group, request.require_stable, by_id, on))
+        if turn.is_over():
+            await turn.rest()
     if ctx.api_version < SEVERAL_GROUPS_SINCE:
-        return _single_response(results[0], asked[0], ctx.api_version)
-    return OffsetFetchResponse(
-        groups=[
-            _group_response(group.group_id, result)
-            for group, result in zip(asked, results, strict=True)
-        ]
-    )
+        only = await _fetched(begun[0], asked[0], by_id, on)
+        return _single_response(only, asked[0], ctx.api_version)
+    rows = []
+    for group, future in zip(asked, begun, strict=True):
+        rows.append(_group_response(group.group_id, await _fetched(future, group, by_id, on)))
+        if turn.is_over():
+            await turn.rest()
+    return OffsetFetchResponse(groups=rows)
+
+
+def _each_once(groups: list[OffsetFetchRequestGroup]) -> list[OffsetFetchRequestGroup]:
+    """A group that is asked for everything is answered once: naming it again costs a few bytes,
+    an answer may be long. Partitions that are named cost the client as much as the broker."""
+    whole = {group.group_id: group for group in reversed(groups) if group.topics is None}
+    return [group for group in groups if group.topics is not None or whole[group.group_id] is group]
 
 
 def _as_new(request: OffsetFetchRequest) -> list[OffsetFetchRequestTopics] | None:

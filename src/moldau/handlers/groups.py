@@ -47,6 +47,10 @@ async def join_group(
 ) -> JoinGroupResponse:
     if not request.group_id:
         return _join_response(JoinResult(Error.INVALID_GROUP_ID, request.member_id), ctx)
+    told_bytes = sum(len(each.name) + len(each.metadata) for each in request.protocols)
+    if told_bytes > on.config.message_max_bytes:
+        # The group could never be stored; Kafka says the same when it tries.
+        return _join_response(JoinResult(Error.UNKNOWN_SERVER_ERROR, request.member_id), ctx)
     try:
         result = await on.groups.submit(request.group_id, _join_command(request, ctx, on))
     except ApiError as refusal:

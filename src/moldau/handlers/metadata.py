@@ -9,6 +9,7 @@ from moldau.handlers.authorized import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from moldau.handlers.auto_topics import create_missing
 from moldau.handlers.context import RequestContext
 from moldau.handlers.services import Services
+from moldau.handlers.turns import in_turns
 from moldau.model.cluster import (
     INTERNAL_TOPICS,
     BrokerNode,
@@ -47,17 +48,19 @@ async def metadata(request: MetadataRequest, ctx: RequestContext, on: Services) 
         return _refuse(asked, Error.INVALID_REQUEST)
     by_id = asked is not None and any(topic.topic_id != NO_TOPIC_ID for topic in asked)
     may_create = request.allow_auto_topic_creation and on.config.auto_create_topics_enable
-    if asked and may_create and not by_id:
-        await create_missing(_names(asked), on)
+    names = {} if asked is None or by_id else await _names(asked, on)
+    if names and may_create:
+        await create_missing(names, on)
     image = on.image()
     view = _View(image, ctx)
     if asked is None:
-        topics = [view.topic(topic) for topic in image.topics.values()]
+        rows = in_turns(image.topics.values(), on.clock)
+        topics = [view.topic(topic) async for topic in rows]
     elif by_id:
         ids = dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id != NO_TOPIC_ID)
-        topics = [view.topic_by_id(topic_id) for topic_id in ids]
+        topics = [view.topic_by_id(topic_id) async for topic_id in in_turns(ids, on.clock)]
     else:
-        topics = [view.topic_by_name(name) for name in _names(asked)]
+        topics = [view.topic_by_name(name) async for name in in_turns(names, on.clock)]
     if request.include_topic_authorized_operations:
         for row in topics:
             if row.error_code != Error.UNKNOWN_TOPIC_ID:
@@ -82,8 +85,9 @@ def _needs_topic_ids(topic: MetadataRequestTopic) -> bool:
     return topic.name is None or topic.topic_id != NO_TOPIC_ID
 
 
-def _names(asked: Iterable[MetadataRequestTopic]) -> dict[str, None]:
-    return dict.fromkeys(topic.name or "" for topic in asked)
+async def _names(asked: Iterable[MetadataRequestTopic], on: Services) -> dict[str, None]:
+    """Each once."""
+    return {topic.name or "": None async for topic in in_turns(asked, on.clock)}
 
 
 def _refuse(asked: list[MetadataRequestTopic], error: Error) -> MetadataResponse:

@@ -11,6 +11,7 @@ from moldau.handlers.context import RequestContext
 from moldau.handlers.leaders import Leaders
 from moldau.handlers.services import Services
 from moldau.handlers.transactional_writes import Refusals
+from moldau.handlers.turns import Turn
 from moldau.model.cluster import INTERNAL_TOPICS
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis, Offset
@@ -69,11 +70,14 @@ async def produce(
     now_ms = on.clock.wall_ms()
     pending: Pending = []
     answers = []
+    turn = Turn(on.clock)
     for topic in request.topic_data:
-        rows = [
-            _append(topic, data, request, ctx, on, now_ms, pending, refused)
-            for data in topic.partition_data
-        ]
+        rows = []
+        for data in topic.partition_data:
+            # A small batch may take long to decompress. Nothing of this client overtakes.
+            if turn.is_over():
+                await turn.rest()
+            rows.append(_append(topic, data, request, ctx, on, now_ms, pending, refused))
         answers.append(
             TopicProduceResponse(topic_id=topic.topic_id, name=topic.name, partition_responses=rows)
         )

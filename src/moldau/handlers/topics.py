@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from moldau.config.changes import DEFAULT_BROKER
 from moldau.config.sources import BrokerLayers, Entry, topic_defaults, topic_entries
 from moldau.controller.facts import TopicCreated
-from moldau.controller.topics import NewPartitions, NewTopic
+from moldau.controller.topics import (
+    PARTITIONS_PER_REQUEST_MAX,
+    NewPartitions,
+    NewTopic,
+    too_many_partitions,
+)
 from moldau.model.cluster import ClusterImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, TopicId
@@ -48,6 +53,10 @@ T = TypeVar("T")
 async def create_topics(
     request: CreateTopicsRequest, ctx: RequestContext, on: Services
 ) -> CreateTopicsResponse:
+    if _partition_count(request.topics, on) > PARTITIONS_PER_REQUEST_MAX:
+        refusal = too_many_partitions()
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        return CreateTopicsResponse(topics=[_creation_result(name, refusal, {}) for name in names])
     topics = [_new_topic(topic) for topic in request.topics]
     rows = await _rows_of(
         on.controller.create_topics(topics, validate_only=request.validate_only), len(topics)
@@ -95,6 +104,15 @@ async def create_partitions(
         for topic, row in zip(topics, rows, strict=True)
     }
     return CreatePartitionsResponse(results=list(results.values()))
+
+
+def _partition_count(topics: Sequence[CreatableTopic], on: Services) -> int:
+    """All that is asked for, as Apache Kafka counts it: before anything is looked at closer."""
+    default = on.config.num_partitions
+    return sum(
+        len(topic.assignments) or (default if topic.num_partitions < 0 else topic.num_partitions)
+        for topic in topics
+    )
 
 
 async def _rows_of(call: Awaitable[Sequence[T]], count: int) -> Sequence[T | ApiError]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from moldau.handlers.transaction_outcomes import ask, stored, told
+from moldau.handlers.turns import in_turns
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import topic_name_fault
 from moldau.transactions.commands import DescribeTransaction, ListTransactions
@@ -26,7 +27,6 @@ from moldau.wire.messages.transaction_admin import (
     PartitionResponse,
     ProducerState,
     TopicData,
-    TopicRequest,
     TopicResponse,
 )
 
@@ -115,30 +115,34 @@ def _filters(request: ListTransactionsRequest, on: Services) -> ListTransactions
 async def describe_producers(
     request: DescribeProducersRequest, ctx: RequestContext, on: Services
 ) -> DescribeProducersResponse:
+    asked: dict[str, dict[int, None]] = {}
+    for topic in request.topics:
+        # What is named again is answered once.
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     topics = [
         TopicResponse(
-            name=topic.name,
-            partitions=[_producers(topic, index, on) for index in topic.partition_indexes],
+            name=name, partitions=[await _producers(name, index, on) for index in partitions]
         )
-        for topic in request.topics
+        for name, partitions in asked.items()
     ]
     return DescribeProducersResponse(topics=topics)
 
 
-def _producers(topic: TopicRequest, partition: int, on: Services) -> PartitionResponse:
+async def _producers(topic: str, partition: int, on: Services) -> PartitionResponse:
+    """Every replica answers for its own log, as in Apache Kafka."""
     try:
-        fault = topic_name_fault(topic.name)
+        fault = topic_name_fault(topic)
         if fault is not None:
             raise ApiError(Error.INVALID_TOPIC_EXCEPTION, fault)
-        replica = on.replicas.find(topic.name, partition)
-        replica.partition.check_leader()
+        replica = on.replicas.find(topic, partition)
     except ApiError as refusal:
         return PartitionResponse(
             partition_index=partition,
             error_code=refusal.error,
             error_message=refusal.message or refusal.error.sentence,
         )
-    active = [_producer(entry) for entry in replica.log.producers.entries]
+    entries = list(replica.log.producers.entries)
+    active = [_producer(entry) async for entry in in_turns(entries, on.clock)]
     return PartitionResponse(partition_index=partition, active_producers=active)
 
 

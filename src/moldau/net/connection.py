@@ -44,12 +44,14 @@ class Disconnect(Exception):
 class Answer:
     """A request's place in the order of answers; `chunks` is None until it is answered."""
 
-    __slots__ = ("chunks", "request_bytes")
+    __slots__ = ("chunks", "may_be_overtaken", "request_bytes")
 
     def __init__(self, chunks: list[Chunk] | None = None) -> None:
         self.chunks = chunks
         self.request_bytes = 0
         """What its request holds of `queued.max.request.bytes`."""
+        self.may_be_overtaken = True
+        """Not while its work is still being done: then the next request has to wait."""
 
     def cancel(self) -> None:
         """The connection is gone: whoever works on the answer may stop."""
@@ -123,6 +125,10 @@ class Connection:
     @property
     def bytes_unsent(self) -> int:
         return self._outgoing.bytes_unsent
+
+    @property
+    def memory_unsent(self) -> int:
+        return self._outgoing.memory_unsent
 
     @property
     def buffer_bytes(self) -> int:
@@ -234,6 +240,8 @@ class Connection:
     def _may_overlap(self, view: memoryview, position: int, size: int) -> bool:
         if self._waits_alone or len(self._waiting) >= WAITING_MAX or size < 2:
             return False
+        if not self._waiting[-1].may_be_overtaken:
+            return False
         (api_key,) = _api_key_at(view, position)
         return self._server.may_overlap(api_key)
 
@@ -297,6 +305,8 @@ class Connection:
                 return 0
             if outgoing.bytes_unsent:
                 self._write(True)
+        if outgoing.bytes_unsent > UNSENT_BYTES_MAX:
+            self._server.unsent.note(self)
         return 0
 
     def _writable(self) -> None:

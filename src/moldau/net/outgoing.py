@@ -40,6 +40,11 @@ class Outgoing:
         self._copies_files = copies_files or not hasattr(os, "sendfile")
         self.bytes_unsent = 0
 
+    @property
+    def memory_unsent(self) -> int:
+        """What waits in memory; pieces of files cost none."""
+        return sum(len(chunk) for chunk in self._chunks if type(chunk) is not FileRegion)
+
     def push(self, chunks: Iterable[Chunk | memoryview]) -> None:
         for chunk in chunks:
             size_bytes = chunk.size_bytes if type(chunk) is FileRegion else len(chunk)

@@ -19,6 +19,7 @@ from moldau.net.connection import Answer, Connection
 from moldau.net.log_limit import LogLimit
 from moldau.net.outgoing import RegionCutShort
 from moldau.net.request_memory import RequestMemory
+from moldau.net.unsent_answers import UnsentAnswers
 from moldau.wire.framing import Chunk
 
 log = logging.getLogger("kafka.network.SocketServer")
@@ -58,6 +59,8 @@ class SocketSettings:
     """Unanswered requests of all connections together, not counting each connection's first."""
     request_bytes_held_max: int = -1
     """Bytes of long requests that are read or worked on, of all connections; -1 sets no bound."""
+    answer_bytes_held_max: int = 128 * 1024 * 1024
+    """Bytes of answers that slow clients have not taken, of all connections."""
 
 
 class Server:
@@ -74,6 +77,7 @@ class Server:
         self.overlapping_apis = overlapping_apis
         self.overlapping = 0
         self.request_memory = RequestMemory(loop, settings.request_bytes_held_max)
+        self.unsent = UnsentAnswers(loop, settings.answer_bytes_held_max)
         self.connections: set[Connection] = set()
         self.connections_accepted = 0
         self.tick = 0
@@ -107,6 +111,7 @@ class Server:
         """New limits hold for whoever comes next; sockets that are open keep theirs."""
         self.settings = settings
         self.request_memory.set_limit(settings.request_bytes_held_max)
+        self.unsent.limit_bytes = settings.answer_bytes_held_max
         for acceptor in self._acceptors:
             acceptor.accept()
 

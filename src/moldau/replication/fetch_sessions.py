@@ -22,6 +22,9 @@ SESSION_IDS_END = 0x7FFFFFFF
 EVICTION_AFTER_MS = 120_000
 """A session idle for so long may go; one younger than this is not pushed out by a larger one."""
 
+PARTITIONS_MAX = 200_000
+"""What all sessions together remember; a client beyond it says all its partitions every time."""
+
 FetchKey = tuple[str | TopicId, int]
 """Topic and partition; the topic by id or by name, as the request does it."""
 
@@ -221,7 +224,7 @@ class IncrementalFetch(FetchContext):
 
 
 class FetchSessions:
-    __slots__ = ("_new_id", "_sessions", "_slots")
+    __slots__ = ("_held", "_new_id", "_sessions", "_slots")
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
         """`new_id` gives random numbers of 31 bits."""
@@ -229,6 +232,8 @@ class FetchSessions:
         self._new_id = new_id
         self._sessions: dict[int, FetchSession] = {}
         """The least recently used first."""
+        self._held = 0
+        """Partitions that they remember."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -246,17 +251,22 @@ class FetchSessions:
     ) -> FetchContext:
         """Raises ApiError with a session error: then the client starts over."""
         if epoch == FINAL_EPOCH:
-            self._sessions.pop(session_id, None)
+            self._drop(session_id)
             return FetchContext(self, list(asked.values()), uses_topic_ids)
         if epoch == INITIAL_EPOCH:
-            self._sessions.pop(session_id, None)
+            self._drop(session_id)
             full = FullFetch(self, list(asked.values()), uses_topic_ids)
             full.is_follower = is_follower
             return full
         session = self._continued(session_id, epoch, uses_topic_ids)
+        if self._held + len(asked) > PARTITIONS_MAX and asked.keys() - session.partitions.keys():
+            self._drop(session_id)
+            raise ApiError(Error.FETCH_SESSION_ID_NOT_FOUND, "the fetch sessions are full")
+        self._held -= len(session.partitions)
         session.update(asked, forgotten)
+        self._held += len(session.partitions)
         if not session.partitions:
-            del self._sessions[session_id]
+            self._drop(session_id)
             return FetchContext(self, list(asked.values()), uses_topic_ids)
         self._sessions[session_id] = self._sessions.pop(session_id)
         session.used_ms = now
@@ -281,6 +291,11 @@ class FetchSessions:
             )
         return session
 
+    def _drop(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._held -= len(session.partitions)
+
     def create(
         self,
         partitions: list[FetchedPartition],
@@ -290,6 +305,8 @@ class FetchSessions:
         now: Millis,
     ) -> FetchSession | None:
         """None if the cache is full of sessions that are worth more than this one."""
+        if self._held + len(partitions) > PARTITIONS_MAX:
+            return None
         if len(self._sessions) >= self._slots and not self._evict(
             is_follower, len(partitions), now
         ):
@@ -305,6 +322,7 @@ class FetchSessions:
             now=now,
         )
         self._sessions[session_id] = session
+        self._held += len(session.partitions)
         return session
 
     def _evict(self, is_follower: bool, partition_count: int, now: Millis) -> bool:
@@ -312,7 +330,7 @@ class FetchSessions:
             return False
         oldest = next(iter(self._sessions.values()))
         if now - oldest.used_ms > EVICTION_AFTER_MS:
-            del self._sessions[oldest.id]
+            self._drop(oldest.id)
             return True
         candidates = [
             (session.is_follower, len(session.partitions), session.id)
@@ -323,5 +341,5 @@ class FetchSessions:
         least = min(candidates, default=None)
         if least is None or least > (is_follower, partition_count, 0):
             return False
-        del self._sessions[least[2]]
+        self._drop(least[2])
         return True

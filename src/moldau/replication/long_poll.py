@@ -56,11 +56,11 @@ def read_all(
     prefer: Prefer | None = None,
     *,
     is_second: bool = False,
+    begun: Pass | None = None,
 ) -> Pass:
-    answers: Answers = []
-    room_bytes = limits.max_bytes
-    size_bytes = 0
-    is_final = False
+    """`begun` is what the partitions before these gave, where many are read in turns."""
+    answers, size_bytes, is_final = begun or Pass([], 0, False)
+    room_bytes = max(0, limits.max_bytes - size_bytes)
     follower, isolation = limits.follower, limits.isolation
     for partition in wanted:
         try:

@@ -15,11 +15,16 @@ from moldau.wire import primitives
 from moldau.wire.construction import default_expression
 from moldau.wire.schema import Decoder, Field, Kind, Message, Struct, legacy_string
 
+ENTRIES_MAX = 1_000_000
+"""What the arrays of one request may hold together. A byte or two make an entry, and an entry a
+hundred bytes of memory: without a limit 100 MB of bytes would be gigabytes."""
+
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
     if version not in cls.__versions__:
         raise primitives.DecodeError(f"{cls.__name__} has no version {version}")
     source = DecoderSource(version, version in cls.__flexible__)
+    source.is_counted = cls.__name__.endswith("Request")
     text = source.function(cls)
     exec(compile(text, f"<decoder of {cls.__name__} v{version}>", "exec"), source.names)
     made: Decoder = source.names["decode"]
@@ -62,11 +67,13 @@ class DecoderSource:
         self.indent = 1
         self.run: list[tuple[str, str]] = []
         self.serial = 0
+        self.is_counted = False
         self.names: dict[str, Any] = {
             "finish_uvarint": primitives.finish_uvarint,
             "read_uvarint": primitives.read_uvarint,
             "skip_tags": primitives.skip_tags,
             "truncated": primitives.truncated,
+            "too_many": primitives.too_many,
             "null_refused": primitives.null_refused,
             "DecodeError": primitives.DecodeError,
             "unpack_from": struct.unpack_from,
@@ -75,6 +82,8 @@ class DecoderSource:
 
     def function(self, cls: type[Message]) -> str:
         self.emit("end = len(buf)")
+        if self.is_counted:
+            self.emit(f"left = {ENTRIES_MAX}")
         self.struct(cls, "o")
         self.flush()
         self.emit("return o, pos")
@@ -231,6 +240,9 @@ class DecoderSource:
     def array(self, field: Field, target: str, nullable: bool) -> None:
         self.length(target, nullable, field.name, "" if self.flexible else "i")
         kind = field.primitive
+        if self.is_counted:
+            self.emit("left -= n")
+            self.emit(f"if left < 0: raise too_many({ENTRIES_MAX})")
         if kind is not None and kind.code:
             self.fixed_items(kind, target)
         else:

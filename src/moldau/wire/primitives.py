@@ -140,6 +140,10 @@ def records_size(records: Any) -> int:
     return size
 
 
+def too_many(limit: int) -> DecodeError:
+    return DecodeError(f"its arrays have more than {limit} entries")
+
+
 def truncated(needed: int, end: int) -> DecodeError:
     return DecodeError(f"needs {needed} bytes, the frame has {end}")
 

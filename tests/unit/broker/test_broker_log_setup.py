@@ -9,7 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.broker.log_setup import BrokerLoggers, set_up_logging
+from moldau.broker.log_setup import (
+    LINE_LENGTH_MAX,
+    LINES_OF_A_KIND,
+    BrokerLoggers,
+    set_up_logging,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -62,3 +67,22 @@ def test_a_log_that_cannot_be_written_is_not_a_fault() -> None:
     set_up_logging(stream, {})
     stream.close()
     logging.getLogger("kafka.server.KafkaServer").info("into the void")
+
+
+def test_lines_of_one_kind_are_counted_instead_of_written_beyond_a_number() -> None:
+    stream = io.StringIO()
+    set_up_logging(stream, {})
+    for number in range(1_000):
+        logging.getLogger("kafka.coordinator").info("a member without an id, number %d", number)
+        logging.getLogger("kafka.coordinator").info("another kind") if number < 3 else None
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == LINES_OF_A_KIND + 3
+
+
+def test_a_long_line_is_cut() -> None:
+    stream = io.StringIO()
+    set_up_logging(stream, {})
+    logging.getLogger("kafka.controller").info("New topics: %s", "x" * 100_000)
+    (line,) = stream.getvalue().splitlines()
+    assert len(line) < 2 * LINE_LENGTH_MAX
+    assert "(92012 more characters)" in line

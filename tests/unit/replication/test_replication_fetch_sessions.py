@@ -10,6 +10,7 @@ import pytest
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID
 from moldau.model.regions import FileRegion
+from moldau.replication import fetch_sessions
 from moldau.replication.fetch_sessions import (
     EPOCH_MAX,
     EVICTION_AFTER_MS,
@@ -301,3 +302,19 @@ def test_a_consumer_does_not_push_out_a_follower() -> None:
     begin(cache, session_id, 1, now=later)
     context = begin(cache, asked=wanted(0, 1, 2), now=later)
     assert answer(context, nothing(), nothing(), nothing(), now=later)[0] == 0
+
+
+def test_sessions_remember_so_many_partitions_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 10)
+    cache = sessions()
+    first, _ = begin(cache, asked=wanted(*range(6))).answer([], 0)
+    assert first
+    # The next one is answered in full, every time.
+    assert begin(cache, asked=wanted(*range(5))).answer([], 0) == (0, [])
+    # One that asks again for what it has goes on; one that wants ever more has to start over.
+    begin(cache, first, 1, wanted(*range(6))).answer([], 0)
+    with pytest.raises(ApiError) as refused:
+        begin(cache, first, 2, wanted(*range(6, 12)))
+    assert refused.value.error is Error.FETCH_SESSION_ID_NOT_FOUND
+    # What the ended session held is free again.
+    assert begin(cache, asked=wanted(*range(10))).answer([], 0)[0]
