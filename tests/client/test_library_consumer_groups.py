@@ -331,6 +331,38 @@ def test_an_error_of_a_listener_comes_out_of_poll(bootstrap: str, fresh_name: Na
             consumer.poll(10)
 
 
+def test_a_member_that_waits_for_others_to_join_can_neither_commit_nor_be_held_up(
+    bootstrap: str, fresh_name: Names
+) -> None:
+    topic, group = create_topic(bootstrap, fresh_name("parked"), 2), fresh_name("g")
+    options: dict[str, Any] = {
+        "bootstrap_servers": bootstrap,
+        "group_id": group,
+        "partition_assignment_strategy": "cooperative-sticky",
+        "heartbeat_interval_ms": 100,
+        "auto_offset_reset": "earliest",
+    }
+    with Consumer(**options) as busy, Consumer(**options) as idle:
+        for consumer in (busy, idle):
+            consumer.subscribe([topic])
+
+        def is_shared() -> bool:
+            for consumer in (busy, idle):
+                consumer.poll(0.1)
+            return len(busy.assignment()) == len(idle.assignment()) == 1
+
+        eventually(is_shared)
+        busy.enforce_rebalance()
+        eventually(
+            lambda: busy.poll(0.1) is not None and busy.member_state is MemberState.REBALANCING
+        )
+        with pytest.raises(errors.RebalanceInProgressError, match="undergoing a rebalance"):
+            busy.commit(dict.fromkeys(busy.assignment(), 0))
+        busy.close()
+        # Long before the coordinator would miss the heartbeats of the one that left.
+        eventually(lambda: idle.poll(0.1) is not None and len(idle.assignment()) == 2)
+
+
 def test_a_rebalance_can_be_enforced(bootstrap: str, fresh_name: Names) -> None:
     topic = create_topic(bootstrap, fresh_name("again"))
     with Consumer(bootstrap_servers=bootstrap, group_id=fresh_name("g")) as consumer:

@@ -135,9 +135,10 @@ class Commits:
         membership = self._membership
         if not self._positions.is_subscribed:
             return Identity(NO_GENERATION, "")
+        if membership.state is MemberState.REBALANCING:
+            # Behind the join it would wait for all members, to be refused in the new generation.
+            raise error_class(Error.REBALANCE_IN_PROGRESS)(REBALANCING)
         if not membership.has_generation:
-            if membership.state is MemberState.REBALANCING:
-                raise error_class(Error.REBALANCE_IN_PROGRESS)(REBALANCING)
             raise CommitFailedError(REASSIGNED)
         return membership.identity
 

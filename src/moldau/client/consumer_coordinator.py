@@ -14,6 +14,7 @@ from typing import Any
 from moldau.client.cluster import Cluster, CoordinatorKind
 from moldau.client.errors import KafkaError, error_for
 from moldau.client.membership import Membership, MemberState, Verdict
+from moldau.client.network import coordinator_node
 from moldau.model.errors import Error
 from moldau.wire.schema import Message
 
@@ -59,6 +60,11 @@ class CoordinatorLink:
 
     async def call(self, request: Message, timeout_ms: int) -> Any:
         return await self._cluster.network.call(await self.node(), request, timeout_ms=timeout_ms)
+
+    async def call_aside(self, request: Message, timeout_ms: int) -> Any:
+        """Past what the coordinator has not answered yet, over the broker's other connection."""
+        node_id = coordinator_node(await self.node())
+        return await self._cluster.network.call(node_id, request, timeout_ms=timeout_ms)
 
     async def pause(self, failures: int) -> None:
         if failures:

@@ -247,8 +247,10 @@ class ConsumerGroup:
         if request is None or self._link.discovered is None:
             return
         self._log.info("%sMember sending LeaveGroup request: %s", self._prefix, reason)
+        # A join that waits for other members holds up everything behind it.
+        call = self._link.call if join is None else self._link.call_aside
         try:
-            await self._link.call(request, LEAVE_SECONDS_MAX * 1000)
+            await call(request, LEAVE_SECONDS_MAX * 1000)
         except KafkaError as fault:
             self._log.info("%sLeaveGroup failed: %s", self._prefix, fault)
 
