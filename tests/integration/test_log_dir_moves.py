@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from moldau.client.errors import LogDirNotFoundError
+from tests.support.broker_process import BrokerProcess
+from tests.support.doomed_files import MAIN, doom
+from tests.support.eventually import eventually
 from tests.support.two_disks import RECORDS, TwoDisks, move_by_plan
 
 
@@ -59,3 +62,53 @@ def test_the_reassignment_tool_moves_a_replica_between_directories(
 def test_moves_that_cannot_be_are_refused_as_by_apache_kafka(disks: TwoDisks) -> None:
     assert isinstance(disks.move("/nowhere"), LogDirNotFoundError)
     assert disks.move(disks.home()) is None
+
+
+@pytest.mark.long
+def test_a_move_begun_right_after_a_start_loses_nothing(disks: TwoDisks) -> None:
+    """The look for what an earlier run left unfinished comes while the copy is being made."""
+    disks.produce(8_000)
+    disks.broker.stop()
+    disks.broker.start()
+    target = disks.other()
+    disks.slow_down(1024 * 1024)
+    assert disks.move(target) is None
+    eventually(lambda: (Path(target) / "t-0").is_dir(), 60)
+    assert disks.read() == list(range(disks.delivered))
+    disks.broker.kill()
+    disks.broker.start()
+    assert disks.read() == list(range(disks.delivered))
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_a_kill_while_the_copy_takes_over_costs_neither_records_nor_a_directory(
+    tmp_path: Path, step: int
+) -> None:
+    """Before the copy gets its name, and before the old directory loses it."""
+    two = TwoDisks(tmp_path)
+    armed = tmp_path / "armed"
+    environment = doom(step, r"/t-0$", "rename", armed)
+    two.broker = BrokerProcess(tmp_path, overrides=two.settings, main=MAIN, environment=environment)
+    two.broker.start()
+    two.produce(3_000)
+    source, target = two.home(), two.other()
+    armed.touch()
+    assert two.move(target) is None
+    two.broker.wait(60)
+    assert (Path(source) / "t-0").is_dir()
+    assert (Path(target) / "t-0").is_dir() == (step == 1)
+    two.broker = BrokerProcess(tmp_path, overrides=two.settings)
+    two.broker.start()
+    try:
+        assert two.read() == list(range(two.delivered))
+        eventually(lambda: (Path(target) / "t-0").is_dir(), 60)
+        assert two.home() == target
+        two.produce(100)
+        assert two.read() == list(range(two.delivered))
+        two.broker.kill()
+        two.broker.start()
+        assert two.home() == target
+        assert two.read() == list(range(two.delivered))
+        assert "offline" not in two.broker.log_text
+    finally:
+        two.broker.kill()

@@ -7,6 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from moldau.client.admin import Admin
 from moldau.client.admin_results import TopicPartitionReplica
@@ -21,8 +28,12 @@ VALUE_BYTES = 1000
 class TwoDisks:
     def __init__(self, directory: Path) -> None:
         self.paths = [str(directory / "a"), str(directory / "b")]
-        settings = {"log.dirs": ",".join(self.paths), "log.segment.bytes": "1048576"}
-        self.broker = BrokerProcess(directory, overrides=settings)
+        self.settings = {
+            "log.dirs": ",".join(self.paths),
+            "log.segment.bytes": "1048576",
+            "offsets.topic.num.partitions": "1",
+        }
+        self.broker = BrokerProcess(directory, overrides=self.settings)
         self.delivered = 0
 
     def produce(self, count: int) -> None:
@@ -56,6 +67,17 @@ class TwoDisks:
 
     def other(self) -> str:
         return self.paths[1 - self.paths.index(self.home())]
+
+    def slow_down(self, bytes_per_second: int) -> None:
+        """Moves from now on."""
+        admin = AdminClient({"bootstrap.servers": self.broker.bootstrap})
+        rate = ConfigEntry(
+            "replica.alter.log.dirs.io.max.bytes.per.second",
+            str(bytes_per_second),
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        broker = ConfigResource(ResourceType.BROKER, "0", incremental_configs=[rate])
+        admin.incremental_alter_configs([broker])[broker].result(30)
 
     def move(self, path: str) -> KafkaError | None:
         replica = TopicPartitionReplica("t", 0, 0)

@@ -1,9 +1,11 @@
 """Taking over the log directories of a stopped Apache Kafka broker: its topics are written into an
 embedded metadata store beside the logs, which the next start of a broker finds there.
 
-The logs themselves are not touched. Topic settings come from the metadata log of a KRaft broker.
-ZooKeeper kept them elsewhere: then internal topics, and those that the cleaner has worked on, are
-compacted, and all others keep their records for ever until somebody says otherwise.
+The logs themselves are not touched, and the metadata appear by one rename when they are complete:
+whatever kills an adoption, it can be done again, and no broker starts before that. Topic settings
+come from the metadata log of a KRaft broker. ZooKeeper kept them elsewhere: then internal topics,
+and those that the cleaner has worked on, are compacted, and all others keep their records for ever
+until somebody says otherwise.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
 from moldau.metadata.store import Create, Op, StoreError, Write
 from moldau.model.names import NO_TOPIC_ID, BrokerId
 from moldau.storage.faults import StorageFault
+from moldau.storage.files import sync_directory
 from moldau.storage.found_topics import FoundCluster, FoundTopic, look_around
 from moldau.storage.log_directory import LogDirectory
 
+UNFINISHED_NAME = FILE_NAME + ".adopting"
 PRODUCER_IDS_BLOCK = 1000
 OPS_MAX = 10_000
 """In one write of the store."""
@@ -34,24 +38,52 @@ def adopt(log_directories: Sequence[str]) -> FoundCluster:
     for directory in directories:
         if not os.path.isdir(directory.path):
             raise StorageFault("cannot adopt", directory.path, reason="there is no such directory")
-    store_path = os.path.join(directories[0].path, FILE_NAME)
-    if os.path.exists(store_path):
-        reason = "a Moldau broker has used this directory before; start it with server-start"
-        raise StorageFault("cannot adopt", directories[0].path, reason=reason)
+    first = directories[0]
+    unfinished = first.file(UNFINISHED_NAME)
     locked: list[LogDirectory] = []
     try:
         for directory in directories:
             directory.prepare()
             locked.append(directory)
+        if os.path.exists(first.file(FILE_NAME)):
+            reason = "a Moldau broker has used this directory before; start it with server-start"
+            raise StorageFault("cannot adopt", first.path, reason=reason)
+        # An adoption that was killed has left its own.
+        _forget(unfinished)
         found = look_around([directory.path for directory in directories])
-        asyncio.run(_register(found, store_path))
+        asyncio.run(_register(found, unfinished))
+        os.rename(unfinished, first.file(FILE_NAME))
+        sync_directory(first.path)
     except (OSError, StoreError) as error:
-        _forget(store_path)
-        raise StorageFault("cannot adopt", directories[0].path, reason=str(error)) from error
+        _forget(unfinished)
+        raise StorageFault("cannot adopt", first.path, reason=str(error)) from error
     finally:
         for directory in locked:
             directory.unlock()
     return found
+
+
+def open_metadata(log_directory: str, cluster_id: str | None) -> EmbeddedStore:
+    """The store in a broker's first log directory. Raises StorageFault or StoreError."""
+    _refuse_unadopted(log_directory, cluster_id)
+    store = EmbeddedStore(os.path.join(log_directory, FILE_NAME))
+    store.open()
+    return store
+
+
+def _refuse_unadopted(log_directory: str, cluster_id: str | None) -> None:
+    """Before a broker makes metadata of its own: the logs there must not be those of a cluster
+    whose metadata it does not have."""
+    if os.path.exists(os.path.join(log_directory, FILE_NAME)):
+        return
+    if os.path.exists(os.path.join(log_directory, UNFINISHED_NAME)):
+        reason = "an adoption of its logs was broken off; run `storage adopt` again"
+    elif cluster_id is not None:
+        reason = f"it belongs to cluster {cluster_id} and the file {FILE_NAME} is not there; if "
+        reason += "Apache Kafka has used it, run `storage adopt`, otherwise bring the file back"
+    else:
+        return
+    raise StorageFault("cannot use log directory", log_directory, reason=reason)
 
 
 def _forget(store_path: str) -> None:

@@ -12,11 +12,11 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moldau import __version__
 from moldau.broker.addresses import advertised_by, listeners_of, socket_settings_of
+from moldau.broker.adoption import open_metadata
 from moldau.broker.background import Background
 from moldau.broker.coordinators import Coordinators
 from moldau.broker.dispatch import Dispatch
@@ -35,7 +35,7 @@ from moldau.handlers.producer_ids import ProducerIdSource
 from moldau.handlers.routes import ROUTES, Route, cluster_routes
 from moldau.handlers.services import Services
 from moldau.handlers.transactional_writes import TransactionalWrites
-from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
+from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.store import MetadataStore, StoreError
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.net.acceptor import BindFault, Listener
@@ -144,9 +144,7 @@ class Broker:
         if self.config.zookeeper_connect is not None:
             store = await self._open_cluster(logs)
         else:
-            self._metadata = EmbeddedStore(Path(logs.directories[0].path) / FILE_NAME)
-            self._metadata.open()
-            store = self._metadata
+            store = self._metadata = open_metadata(logs.directories[0].path, logs.cluster_id)
         self._settings_at_start = await TopicSettings.read(self.config, store)
 
     async def _open_cluster(self, logs: LogStore) -> MetadataStore:

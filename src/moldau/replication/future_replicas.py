@@ -19,6 +19,7 @@ from moldau.replication.replica import Replica
 from moldau.storage.faults import StorageFault
 from moldau.storage.future_log import FutureLog, leftovers
 from moldau.storage.log_store import LogStore
+from moldau.storage.partition_metadata import read_topic_id
 
 log = logging.getLogger("kafka.server.ReplicaAlterLogDirsThread")
 
@@ -44,7 +45,8 @@ class FutureReplicas:
         self._futures: dict[TopicPartition, FutureLog] = {}
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
-        self._leftovers: dict[TopicPartition, str] | None = None
+        # Now, and not when they are taken up: by then there may be copies of this run.
+        self._leftovers = leftovers(store)
 
     @property
     def futures(self) -> dict[TopicPartition, FutureLog]:
@@ -60,9 +62,11 @@ class FutureReplicas:
         """To the log directory `path`, away from where it is or is going. Raises StorageFault."""
         place = replica.partition.topic_partition
         future = self._futures.get(place)
-        if future is not None and future.parent == path:
+        if future is not None and future.parent == path and future.source is replica.log:
             return
         self.cancel(place)
+        # Wherever it was going before the broker's start: this is newer.
+        self._discard_leftovers(replica)
         if os.path.dirname(replica.log.directory) == path:
             return
         future = self._futures[place] = FutureLog(self._store, replica.log, path)
@@ -82,18 +86,25 @@ class FutureReplicas:
 
     def look(self) -> None:
         """Take up what an earlier run of this broker left unfinished, from its beginning."""
-        if self._leftovers is None:
-            self._leftovers = leftovers(self._store)
-        for place, path in list(self._leftovers.items()):
+        for place in list(self._leftovers):
             replica = self._current(place)
             if replica is None:
                 continue
-            del self._leftovers[place]
-            replica.log.discard([path], 0)
             try:
-                self.move(replica, os.path.dirname(path))
+                parent = self._discard_leftovers(replica)
+                if parent is not None:
+                    self.move(replica, parent)
             except StorageFault as fault:
                 log.error("%s stays in %s: %s", place, replica.log.directory, fault)
+
+    def _discard_leftovers(self, replica: Replica) -> str | None:
+        """The directory that this very replica was going to, if any."""
+        place, parent = replica.partition.topic_partition, None
+        for path in self._leftovers.pop(place, ()):
+            if read_topic_id(path) == replica.log.topic_id:
+                parent = os.path.dirname(path)
+            self._store.departures.discard(place, path)
+        return parent
 
     def stop(self) -> None:
         """Copies stay as they are, for the next run to see where replicas were going."""
@@ -122,7 +133,7 @@ class FutureReplicas:
             if replica is None or replica.log is not future.source:
                 # The replica has left the broker, or was made anew.
                 self._tasks.pop(place, None)
-                self.cancel(place)
+                self._leave(place, future)
                 return True
             future.align()
             loop = asyncio.get_running_loop()
@@ -134,8 +145,20 @@ class FutureReplicas:
                 return False
             work = future.log.begin_flush()
             if work is not None:
-                future.log.finish_flush(work, await loop.run_in_executor(None, work.run))
+                fault = future.log.finish_flush(work, await loop.run_in_executor(None, work.run))
+                if fault is not None:
+                    raise fault
             return self._finish(replica, future)
+
+    def _leave(self, place: TopicPartition, future: FutureLog) -> None:
+        """A copy whose source is not served any more. If that is for a broken disk, the copy may be
+        the best that is left: it stays for whoever looks at the disks."""
+        parent = os.path.dirname(future.source.directory)
+        if any(each.path == parent for each in self._store.online):
+            self.cancel(place)
+            return
+        self._futures.pop(place, None)
+        log.warning("an unfinished copy of %s is kept in %s", place, future.log.directory)
 
     def _finish(self, replica: Replica, future: FutureLog) -> bool:
         """Everything that is left, without letting anybody write in between."""

@@ -9,7 +9,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Sequence
 
-from moldau.model.names import BrokerId, TopicPartition
+from moldau.model.names import NO_TOPIC_ID, BrokerId, TopicId, TopicPartition
 from moldau.replication.roles import Role
 from moldau.storage.log_store import LogStore
 from moldau.storage.new_logs import LOGS_PER_WORK, NewLog
@@ -51,13 +51,21 @@ class NewReplicas:
             await made
 
     def _may_make(self, role: Role) -> bool:
-        if (
-            self._node_id not in role.state.replicas
-            or self._store.get(role.topic_partition) is not None
-        ):
+        if self._node_id not in role.state.replicas or self._store.has(role.topic_partition):
             return False
         # With a directory out of service, a log that is not new may lie there.
         return role.is_new or len(self._store.online) == len(self._store.directories)
+
+
+def make_way(store: LogStore, place: TopicPartition, topic_id: TopicId, *, is_new: bool) -> None:
+    """Set the log aside that lies where one of the topic is to be and is of another one: that was
+    deleted while this broker was not looking, or the metadata were lost. A log without an id is of
+    an old broker, and the topic's if that is not new. Raises StorageFault."""
+    earlier = store.get(place)
+    if earlier is None or topic_id in (NO_TOPIC_ID, earlier.topic_id):
+        return
+    if is_new or earlier.topic_id != NO_TOPIC_ID:
+        store.set_aside(place, "it is of an earlier topic of that name")
 
 
 class PendingLogs:

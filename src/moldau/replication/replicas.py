@@ -18,7 +18,7 @@ from moldau.model.names import NO_TOPIC_ID, BrokerId, Offset, TopicId, TopicPart
 from moldau.replication.fetch_sessions import FetchedPartition
 from moldau.replication.future_replicas import ALTER_RATE, FutureReplicas
 from moldau.replication.lost_replicas import LostReplicas, known_partition, warn_of_strays
-from moldau.replication.new_replicas import NewReplicas, PendingLogs
+from moldau.replication.new_replicas import NewReplicas, PendingLogs, make_way
 from moldau.replication.partition import Partition
 from moldau.replication.replica import IsrChanges, Replica
 from moldau.replication.roles import Followers, Role, Stop, is_stale, role_refusal
@@ -173,7 +173,7 @@ class Replicas:
         if existing is not None and topic_id == NO_TOPIC_ID:
             # An old controller names no ids: that is no reason to take the log for another one.
             topic_id = existing.topic_id
-        self._place(place, topic_id, state, settings)
+        self._place(place, topic_id, state, settings, is_new=role.is_new)
         replica = self._replicas.get(place)
         if replica is None or place in self._lost:
             return Error.KAFKA_STORAGE_ERROR
@@ -320,16 +320,16 @@ class Replicas:
                 self._remove(place)
             elif place in self.pending or self._lost.is_lost(place, self._store, is_new=is_new):
                 continue
-            elif is_new and self._store.get(place) is None:
+            elif is_new and not self._store.has(place):
                 missing.append(NewLog(place, topic.id, settings, image.leader_epoch))
             else:
-                self._place(place, topic.id, image, settings)
+                self._place(place, topic.id, image, settings, is_new=is_new)
         if len(missing) > PLACED_AT_ONCE_MAX and topic.name not in INTERNAL_TOPICS:
             self.pending.make(missing)
             return
         for wanted in missing:
             image = topic.partitions[wanted.topic_partition.partition]
-            self._place(wanted.topic_partition, topic.id, image, settings)
+            self._place(wanted.topic_partition, topic.id, image, settings, is_new=True)
 
     def _place_made(self, place: TopicPartition) -> None:
         """Its log was made meanwhile; the topic may have changed, or be gone."""
@@ -338,7 +338,7 @@ class Replicas:
             self._store.forget_made(place)
             return
         image = topic.partitions[place.partition]
-        self._place(place, topic.id, image, self._settings_of(place.topic))
+        self._place(place, topic.id, image, self._settings_of(place.topic), is_new=True)
 
     def _place(
         self,
@@ -346,10 +346,13 @@ class Replicas:
         topic_id: TopicId,
         image: PartitionImage,
         settings: TopicConfig,
+        *,
+        is_new: bool,
     ) -> None:
         replica = self._replicas.get(topic_partition)
         try:
             if replica is None:
+                make_way(self._store, topic_partition, topic_id, is_new=is_new)
                 replica = self._open(topic_partition, topic_id, settings)
             else:
                 replica.configure(settings)
@@ -369,13 +372,8 @@ class Replicas:
     def _open(
         self, topic_partition: TopicPartition, topic_id: TopicId, settings: TopicConfig
     ) -> Replica:
-        earlier = self._store.get(topic_partition)
-        if earlier is not None and earlier.topic_id not in (topic_id, NO_TOPIC_ID):
-            # The topic was deleted and made anew while this broker was not looking.
-            log.warning("deleting the log of an earlier topic partition=%s", topic_partition)
-            self._store.delete(topic_partition)
-        checkpointed = self._store.high_watermarks.get(topic_partition, 0)
         partition_log = self._store.create(topic_partition, topic_id, settings)
+        checkpointed = self._store.high_watermarks.get(topic_partition, 0)
         partition = Partition(
             topic_partition,
             self._node_id,

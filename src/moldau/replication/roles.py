@@ -50,7 +50,8 @@ def role_refusal(
     """Why the role cannot be taken, with the log and the replica that are there; or NONE."""
     if node_id not in role.state.replicas:
         return Error.UNKNOWN_TOPIC_OR_PARTITION
-    topic_id = NO_TOPIC_ID if existing is None else existing.topic_id
+    # A log that nobody uses yet is set aside if it is another topic's.
+    topic_id = NO_TOPIC_ID if existing is None or replica is None else existing.topic_id
     if NO_TOPIC_ID not in (topic_id, role.topic_id) and topic_id != role.topic_id:
         return Error.INCONSISTENT_TOPIC_ID
     if replica is not None and role.state.leader_epoch < replica.partition.leader_epoch:

@@ -7,11 +7,15 @@ a partition (rows `epoch offset`) share the form. A file that breaks it is repor
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from moldau.model.names import TopicPartition
 from moldau.storage.epoch_history import EpochStart
 from moldau.storage.faults import CorruptFile
 from moldau.storage.files import read_whole, write_whole
+
+if TYPE_CHECKING:
+    from moldau.storage.log import PartitionLog
 
 VERSION = 0
 RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
@@ -60,6 +64,24 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         except ValueError:
             raise CorruptFile(path, f"malformed row {row!r}") from None
     return offsets
+
+
+def rows_of(
+    logs: Mapping[TopicPartition, PartitionLog], high_watermarks: Mapping[TopicPartition, int]
+) -> dict[str, dict[TopicPartition, int]]:
+    """What the checkpoints of a directory with these logs are to say, by file name."""
+    return {
+        RECOVERY_POINT_FILE: {p: each.recovery_point for p, each in logs.items()},
+        # Only where it is not the first segment's, which its file name says.
+        LOG_START_FILE: {
+            p: each.log_start_offset
+            for p, each in logs.items()
+            if each.log_start_offset > each.base_offset
+        },
+        HIGH_WATERMARK_FILE: {
+            p: min(high_watermarks.get(p, 0), each.offset_end) for p, each in logs.items()
+        },
+    }
 
 
 def encode_epochs(entries: Iterable[EpochStart]) -> bytes:

@@ -57,11 +57,11 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
     return TopicPartition(topic, int(partition))
 
 
-def deleted_directory_name(partition: TopicPartition, unique: str) -> str:
-    """The directory of a deleted partition, until a background job removes it. A long topic name
-    is cut so that the whole stays a legal file name."""
-    suffix = f"-{partition.partition}.{unique}{DELETED_DIRECTORY_SUFFIX}"
-    return partition.topic[: DIRECTORY_NAME_LENGTH_MAX - len(suffix)] + suffix
+def departed_directory_name(partition: TopicPartition, unique: str, suffix: str) -> str:
+    """The directory of a partition that is not served from there: deleted, a stray, or a copy to
+    be. A long topic name is cut so that the whole stays a legal file name."""
+    ending = f"-{partition.partition}.{unique}{suffix}"
+    return partition.topic[: DIRECTORY_NAME_LENGTH_MAX - len(ending)] + ending
 
 
 def write_whole(path: str, content: bytes, *, durable: bool = True) -> None:

@@ -6,6 +6,7 @@ fsync too many harms nobody.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections.abc import Callable
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from moldau.storage.epoch_file import EpochFile
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import (
+    LOG_SUFFIX,
     PARTITION_METADATA_FILE,
     SEGMENT_SUFFIXES,
+    parse_offset_file_name,
     sync_directory,
     sync_file,
 )
@@ -49,22 +52,39 @@ class FlushWork(NamedTuple):
 
     def run(self) -> StorageFault | None:
         """Blocks until the disk has it all; safe in any thread. Files that were deleted in the
-        meantime need no flushing."""
-        path = ""
+        meantime need no flushing: whether a `MissingFile` is one, `fault_in_use` tells."""
+        path, missing = "", None
         try:
             for path in self.files:
                 try:
                     sync_file(path)
                 except FileNotFoundError:
-                    continue
+                    if path.endswith(LOG_SUFFIX):
+                        missing = missing or MissingFile("cannot flush", path, errno.ENOENT)
             for path in self.directories:
                 try:
                     sync_directory(path)
                 except FileNotFoundError:
-                    continue
+                    missing = missing or MissingFile("cannot flush", path, errno.ENOENT)
         except OSError as error:
             return StorageFault.of("cannot flush", path, error)
+        return missing
+
+
+class MissingFile(StorageFault):
+    """A segment, or a directory, that was to be flushed is not there any more."""
+
+
+def fault_in_use(flushed: PartitionLog, fault: StorageFault | None) -> StorageFault | None:
+    """What came of a flush, as far as the log is concerned as it is now: files that it has let go
+    of meanwhile, or put others in the place of, are none of its faults."""
+    if not isinstance(fault, MissingFile):
+        return fault
+    if flushed.fault is not None or os.path.exists(fault.path):
         return None
+    parsed = parse_offset_file_name(os.path.basename(fault.path))
+    bases = (segment.base_offset for segment in flushed.segments)
+    return fault if parsed is None or parsed[0] in bases else None
 
 
 def flush_work(
@@ -116,9 +136,9 @@ class Flusher:
         pending = work
 
         def done(fault: StorageFault | None) -> None:
-            partition_log.finish_flush(pending, fault)
-            if fault is not None:
-                log.error("flush failed partition=%s: %s", partition, fault)
-                self._failed(partition_log, fault)
+            own = partition_log.finish_flush(pending, fault)
+            if own is not None:
+                log.error("flush failed partition=%s: %s", partition, own)
+                self._failed(partition_log, own)
 
         self._threads.run(pending.run, done)

@@ -1,33 +1,40 @@
 """A copy of a log in another log directory, `<topic>-<partition>.<unique>-future` until it has all.
 
-Then it takes the log's place: first it gets the plain name, which is made durable, then the old
-directory is marked as deleted. A crash in between leaves the partition in two directories, and
-the next start says so, as Apache Kafka's does.
+Then it takes the log's place: what is on disk is compared with the source, the copy gets the plain
+name, which is made durable, and the old directory is marked as deleted. A crash in between leaves
+the partition in two directories, which both have all of it: `rivals.py` keeps one of them.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import re
 
 from moldau.model.names import Offset, TopicPartition
 from moldau.records.batch import Buffer, read_overhead
+from moldau.storage.checkpoints import CLEANER_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
+from moldau.storage.departures import clear_way
 from moldau.storage.faults import StorageFault
 from moldau.storage.files import (
-    DIRECTORY_NAME_LENGTH_MAX,
     FUTURE_DIRECTORY_SUFFIX,
+    departed_directory_name,
     sync_directory,
 )
+from moldau.storage.loaded_log import LoadedLog
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_store import LogStore
 from moldau.storage.partition_metadata import write_topic_id
+from moldau.storage.segment import Segment
+
+log = logging.getLogger("kafka.log.LogManager")
 
 _FUTURE_NAME = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}" + FUTURE_DIRECTORY_SUFFIX)
 
 
 def future_directory_name(partition: TopicPartition, unique: str) -> str:
-    suffix = f"-{partition.partition}.{unique}{FUTURE_DIRECTORY_SUFFIX}"
-    return partition.topic[: DIRECTORY_NAME_LENGTH_MAX - len(suffix)] + suffix
+    return departed_directory_name(partition, unique, FUTURE_DIRECTORY_SUFFIX)
 
 
 def parse_future_directory(name: str) -> TopicPartition | None:
@@ -77,41 +84,105 @@ class FutureLog:
         log.append_as_follower(records)
 
     def take_over(self) -> PartitionLog:
-        """With all that the source has, become the store's log of this partition."""
-        source, log, store = self.source, self.log, self._store
-        assert log.offset_end == source.offset_end, "the copy is not complete"
-        log.advance_log_start(source.log_start_offset)
+        """With all that the source has, become the store's log of this partition. Raises
+        StorageFault; then the source is still the log."""
+        source, copy, store = self.source, self.log, self._store
+        assert copy.offset_end == source.offset_end, "the copy is not complete"
+        copy.advance_log_start(source.log_start_offset)
         # It may remember producers whose batches are gone.
-        log.producers = source.producers
-        log.segments.active.seal()
-        log.take_snapshot()
-        log.flush()
-        log.segments.cool()
-        place = source.topic_partition
-        path = os.path.join(self.parent, str(place))
-        try:
-            os.rename(log.directory, path)
-            sync_directory(self.parent)
-        except OSError as error:
-            raise StorageFault.of("cannot rename", log.directory, error) from error
-        loaded = store.new_logs.make_now(place, path, source.settings)
+        copy.producers = source.producers
+        copy.segments.active.seal()
+        copy.take_snapshot()
+        copy.flush()
+        copy.segments.cool()
+        self._compare(self._load(copy.directory))
+        path = os.path.join(self.parent, str(source.topic_partition))
+        loaded = self._rename(path)
+        # Flushes that are under way for the old name have nothing to say any more.
+        copy.fault = StorageFault("cannot use", copy.directory, reason=f"it is {path} now")
         loaded = loaded._replace(log_start_offset=source.log_start_offset)
-        moved = store.open_at(place, source.topic_id, path, source.settings, loaded)
+        moved = store.open_at(
+            source.topic_partition, source.topic_id, path, source.settings, loaded
+        )
+        moved.cleaned_end = source.cleaned_end
         store.put(moved)
-        store.retire(source)
+        try:
+            store.departures.retire(source)
+        except StorageFault as fault:
+            log.error("%s; the next start sets it aside", fault)
+            store.suspect(source, fault)
         return moved
 
+    def _load(self, path: str) -> LoadedLog:
+        source = self.source
+        try:
+            return self._store.new_logs.load(source.topic_partition, path, source.settings)
+        except OSError as error:
+            raise StorageFault.of("cannot load the log in", path, error) from error
+
+    def _compare(self, loaded: LoadedLog) -> None:
+        """What is on disk with what was copied, and with what the source has: should files have
+        gone meanwhile, the source must stay. The source may be smaller, if it was compacted."""
+        source, base = self.source, loaded.segments[0].base_offset
+        size_bytes = sum(segment.size_bytes for segment in loaded.segments)
+        later_bytes = sum(each.size_bytes for each in source.segments if each.base_offset >= base)
+        if (
+            _outline(loaded.segments) != _outline(self.log.segments.as_list())
+            or loaded.offset_end != source.offset_end
+            or base > source.log_start_offset
+            or size_bytes < later_bytes
+        ):
+            reason = (
+                f"it has offsets {base} to {loaded.offset_end} in {size_bytes} bytes and "
+                f"{len(loaded.segments)} segments, and {source.directory} has offsets "
+                f"{source.log_start_offset} to {source.offset_end}, {later_bytes} bytes of them in "
+                f"segments from {base} on; {self.log.size_bytes} bytes were copied"
+            )
+            raise StorageFault("cannot use the copy in", self.log.directory, reason=reason)
+
+    def _rename(self, path: str) -> LoadedLog:
+        """Give the copy its plain name and load it from there; back if that cannot be."""
+        copy, place = self.log, self.source.topic_partition
+        rows = {RECOVERY_POINT_FILE: copy.offset_end}
+        if self.source.log_start_offset > copy.base_offset:
+            rows[LOG_START_FILE] = self.source.log_start_offset
+        if self.source.cleaned_end:
+            rows[CLEANER_FILE] = self.source.cleaned_end
+        clear_way(place, path)
+        # Before the name: what they say of an earlier log of this name is not about ours.
+        self._store.restate(path, place, rows)
+        try:
+            os.rename(copy.directory, path)
+        except OSError as error:
+            raise StorageFault.of("cannot rename", copy.directory, error) from error
+        try:
+            sync_directory(self.parent)
+            loaded = self._load(path)
+            self._compare(loaded)
+            return loaded
+        except (OSError, StorageFault) as error:
+            with contextlib.suppress(OSError):
+                os.rename(path, copy.directory)
+            if isinstance(error, OSError):
+                raise StorageFault.of("cannot flush", self.parent, error) from error
+            raise
+
     def discard(self) -> None:
-        self._store.retire(self.log)
+        self._store.departures.retire(self.log)
 
 
-def leftovers(store: LogStore) -> dict[TopicPartition, str]:
-    """Copies that an earlier run of this broker did not finish: which directory each is in."""
-    found = {}
+def _outline(segments: list[Segment]) -> list[tuple[Offset, int]]:
+    return [(segment.base_offset, segment.size_bytes) for segment in segments]
+
+
+def leftovers(store: LogStore) -> dict[TopicPartition, list[str]]:
+    """Copies that an earlier run of this broker did not finish, before there are any of this one:
+    which directories each is in."""
+    found: dict[TopicPartition, list[str]] = {}
     for directory in store.online:
         with os.scandir(directory.path) as entries:
             for entry in entries:
                 place = parse_future_directory(entry.name)
                 if place is not None and entry.is_dir():
-                    found[place] = entry.path
+                    found.setdefault(place, []).append(entry.path)
     return found

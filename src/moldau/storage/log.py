@@ -27,7 +27,7 @@ from moldau.records.batch import (
 from moldau.storage import admission, retention
 from moldau.storage.epoch_history import EpochStart
 from moldau.storage.faults import StorageFault
-from moldau.storage.flushing import FlushWork, flush_work
+from moldau.storage.flushing import FlushWork, fault_in_use, flush_work
 from moldau.storage.following import checked_batches
 from moldau.storage.loaded_log import LoadedLog as LoadedLog
 from moldau.storage.producer_state import CompletedTransaction, Origin
@@ -366,24 +366,24 @@ class PartitionLog(ReadableLog):
             self, self._epochs, snapshot_path(self.directory, self._snapshot_offset), closed_only
         )
 
-    def finish_flush(self, work: FlushWork, fault: StorageFault | None) -> None:
+    def finish_flush(self, work: FlushWork, fault: StorageFault | None) -> StorageFault | None:
+        """Note what came of it; the fault, if it is one of this log."""
+        fault = fault_in_use(self, fault)
         if fault is not None:
             # A page that could not be written may be dropped by the kernel, so a later fsync that
             # succeeds proves nothing: what we believe is on disk may not be.
             self.fault = fault.to_keep()
-            return
-        if work.truncations == self.truncations:
+        elif work.truncations == self.truncations:
             self.recovery_point = max(self.recovery_point, work.offset_end)
             self.flushed_ms = self._clock.wall_ms()
+        return fault
 
     def flush(self) -> None:
         """Force everything to disk and wait for it."""
         work = self.begin_flush()
-        if work is not None:
-            fault = work.run()
-            self.finish_flush(work, fault)
-            if fault is not None:
-                raise fault
+        fault = None if work is None else self.finish_flush(work, work.run())
+        if fault is not None:
+            raise fault
 
     def begin_close(self) -> FlushWork | None:
         """Complete the files; what is left to do is the flush."""

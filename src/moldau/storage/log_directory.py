@@ -67,7 +67,12 @@ class LogDirectory:
         # What each checkpoint file says, and which of our writings said so.
         self._written: dict[str, tuple[Mapping[TopicPartition, int], int]] = {}
         self._generation = 0
+        self._waiting = 0
+        self._restated: dict[TopicPartition, tuple[int, Mapping[str, int]]] = {}
+        """While writings wait: what those up to a generation must say of a partition instead."""
         self._writing = Lock()
+        self._counting = Lock()
+        """Never held for long, unlike the other."""
 
     def __repr__(self) -> str:
         return f"LogDirectory({self.path})"
@@ -192,26 +197,69 @@ class LogDirectory:
         if fault is not None:
             raise fault
 
+    def restate(self, partition: TopicPartition, rows: Mapping[str, int]) -> None:
+        """From now on a new log has this name: let every checkpoint say of it what `rows` has by
+        file name and nothing else, those that are yet to be written included. Blocks if there is
+        anything to do."""
+        named = any(partition in offsets for offsets, _ in self._written.values())
+        if not (rows or named or self._waiting):
+            return
+        with self._writing:
+            self._generation += 1
+            if self._waiting:
+                self._restated[partition] = self._generation, rows
+            for name in CHECKPOINT_FILES:
+                written, generation = self._written.get(name, ({}, 0))
+                if written.get(partition) != rows.get(name):
+                    offsets = with_row(written, partition, rows.get(name))
+                    write_offsets(self.file(name), offsets)
+                    self._written[name] = offsets, generation
+
     def checkpointing(self, checkpoints: Checkpoints) -> Callable[[], StorageFault | None]:
         """The same as work for a thread. One that comes late does not overwrite a newer one."""
         self._generation += 1
         generation = self._generation
+        with self._counting:
+            self._waiting += 1
 
         def work() -> StorageFault | None:
             with self._writing:
-                for name, offsets in checkpoints.items():
-                    written, generation_written = self._written.get(name, (None, 0))
-                    if generation < generation_written:
-                        continue
-                    try:
-                        if written != offsets:
-                            write_offsets(self.file(name), offsets)
-                    except StorageFault as fault:
-                        return fault
-                    self._written[name] = offsets, generation
+                try:
+                    for name, offsets in checkpoints.items():
+                        self._write(name, self._as_restated(name, offsets, generation), generation)
+                except StorageFault as fault:
+                    return fault
+                finally:
+                    with self._counting:
+                        self._waiting -= 1
+                    if not self._waiting:
+                        self._restated.clear()
             return None
 
         return work
+
+    def _write(self, name: str, offsets: Mapping[TopicPartition, int], generation: int) -> None:
+        written, generation_written = self._written.get(name, (None, 0))
+        if generation < generation_written:
+            return
+        if written != offsets:
+            write_offsets(self.file(name), offsets)
+        self._written[name] = offsets, generation
+
+    def _as_restated(
+        self, name: str, offsets: Mapping[TopicPartition, int], generation: int
+    ) -> Mapping[TopicPartition, int]:
+        for partition, (since, rows) in self._restated.items():
+            if generation < since:
+                offsets = with_row(offsets, partition, rows.get(name))
+        return offsets
+
+
+def with_row(
+    offsets: Mapping[TopicPartition, int], partition: TopicPartition, offset: int | None
+) -> Mapping[TopicPartition, int]:
+    others = {place: each for place, each in offsets.items() if place != partition}
+    return others if offset is None else {**others, partition: offset}
 
 
 def identify(

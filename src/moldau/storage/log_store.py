@@ -14,9 +14,9 @@ from functools import partial
 
 from moldau.model.clock import Clock
 from moldau.model.names import NO_TOPIC_ID, Millis, Offset, TopicId, TopicPartition
-from moldau.storage.checkpoints import HIGH_WATERMARK_FILE, LOG_START_FILE, RECOVERY_POINT_FILE
+from moldau.storage.checkpoints import RECOVERY_POINT_FILE, rows_of
+from moldau.storage.departures import Departures
 from moldau.storage.faults import StorageFault
-from moldau.storage.files import deleted_directory_name
 from moldau.storage.flushing import Flusher, FlushWork
 from moldau.storage.loaded_log import LoadedLog
 from moldau.storage.loading import LoadOptions, list_directory, load_directory, load_files
@@ -27,6 +27,7 @@ from moldau.storage.new_logs import MadeLog, NewLog, NewLogs
 from moldau.storage.partition_metadata import claim_topic_id
 from moldau.storage.recovery import Recovery
 from moldau.storage.rest import AtRest, note_of, write_notes
+from moldau.storage.rivals import Rivals
 from moldau.storage.segments import OpenSegments
 from moldau.storage.settings import LogSettings
 from moldau.storage.threads import Threads, run_each
@@ -71,6 +72,8 @@ class LogStore:
         self._recovery_threads = recovery_threads
         self._producer_expiration_ms = producer_expiration_ms
         self._trash = Trash(clock, threads)
+        self.departures = Departures(self._trash)
+        self.rivals = Rivals(self.departures)
         self.new_logs = NewLogs(clock, threads, producer_expiration_ms)
         self.on_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
         """Called when a directory has failed, with the partitions that were in it."""
@@ -123,17 +126,15 @@ class LogStore:
         )
         high_watermarks = directory.high_watermarks()
         for loaded in load_directory(directory, contents.partitions, options):
-            partition = loaded.topic_partition
-            if partition in self.logs:
-                raise StorageFault(
-                    "cannot load",
-                    loaded.path,
-                    reason=f"the same partition is in {self.logs[partition].directory}",
-                )
-            settings, topic_id = loaded.settings, loaded.topic_id
-            self.put(self.open_at(partition, topic_id, loaded.path, settings, loaded.log))
-            if partition in high_watermarks:
-                self.high_watermarks[partition] = high_watermarks[partition]
+            partition, settings, topic_id = loaded.topic_partition, loaded.settings, loaded.topic_id
+            found = self.open_at(partition, topic_id, loaded.path, settings, loaded.log)
+            wins = self.rivals.settle_found(self.logs.get(partition), found)
+            if wins is None:
+                self._drop(partition)
+                continue
+            self.put(wins)
+            known = self.high_watermarks.get(partition, 0)
+            self.high_watermarks[partition] = max(known, high_watermarks.get(partition, 0))
         for partition_log in self.logs_in(directory).values():
             self._checkpoint_lower_point(partition_log)
         self._trash.discard(contents.deleted, 0)
@@ -171,6 +172,8 @@ class LogStore:
         directory.write_checkpoints(checkpoints)
         if any(partition_log.fault is not None for partition_log in logs.values()):
             return
+        if self.rivals.lie_in(directory.path):
+            return
         changing = self._trash.parents()
         notes = {
             partition: note_of(partition_log)
@@ -187,6 +190,9 @@ class LogStore:
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         return self.logs.get(topic_partition)
 
+    def has(self, topic_partition: TopicPartition) -> bool:
+        return topic_partition in self.logs or topic_partition in self.rivals
+
     def logs_in(self, directory: LogDirectory) -> Mapping[TopicPartition, PartitionLog]:
         return self._placed[directory.path]
 
@@ -194,8 +200,9 @@ class LogStore:
         self, topic_partition: TopicPartition, topic_id: TopicId, settings: LogSettings
     ) -> PartitionLog:
         """A new, empty log in the directory that has the fewest; the one that exists, if any."""
-        existing = self.logs.get(topic_partition)
+        existing = self.logs.get(topic_partition) or self.rivals.choose(topic_partition, topic_id)
         if existing is not None:
+            self.put(existing)
             claim_topic_id(existing, topic_id)
             existing.settings = settings
             return existing
@@ -204,14 +211,16 @@ class LogStore:
             raise StorageFault("cannot create", str(topic_partition), reason=NOTHING_ONLINE)
         made = self.new_logs.take(topic_partition, topic_id, parents)
         if made is None:
+            self.forget_made(topic_partition)
             path = self.new_logs.path_for(topic_partition, self._sizes())
             loaded = self.new_logs.make_now(topic_partition, path, settings)
             made = MadeLog(path, NO_TOPIC_ID, loaded)
         path = made.path
+        # There may have been a log of this name: what checkpoints say of it is not about ours.
+        self.restate(path, topic_partition, {})
+        self.high_watermarks.pop(topic_partition, None)
         created = self.open_at(topic_partition, made.topic_id, path, settings, made.loaded)
         self.put(created)
-        # There may have been a log of this name: its recovery point is not ours.
-        self._checkpoint_lower_point(created)
         claim_topic_id(created, topic_id)
         log.info("Created log for partition %s in %s", topic_partition, path)
         return created
@@ -275,34 +284,26 @@ class LogStore:
         self.logs[place] = added
         self._placed[os.path.dirname(added.directory)][place] = added
 
-    def delete(self, topic_partition: TopicPartition) -> None:
-        """Take the log out of service at once; its files go after file.delete.delay.ms."""
-        deleted = self.logs.pop(topic_partition)
-        del self._placed[os.path.dirname(deleted.directory)][topic_partition]
-        self.high_watermarks.pop(topic_partition, None)
-        self.retire(deleted)
+    def restate(self, path: str, topic_partition: TopicPartition, rows: Mapping[str, int]) -> None:
+        """What the checkpoints beside `path`, where a new log is to be, say of it."""
+        self._all.of(path).restate(topic_partition, rows)
 
-    def retire(self, deleted: PartitionLog) -> None:
-        """The files of a log that is none of the store's any more."""
-        topic_partition, parent = deleted.topic_partition, os.path.dirname(deleted.directory)
-        path = os.path.join(parent, deleted_directory_name(topic_partition, os.urandom(16).hex()))
-        deleted.fault = StorageFault(
-            "cannot use", deleted.directory, reason="the partition was deleted"
-        )
-        try:
-            os.rename(deleted.directory, path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StorageFault.of("cannot rename", deleted.directory, error) from error
-        finally:
-            deleted.cool()
-        log.info(
-            "Log for partition %s is renamed to %s and is scheduled for deletion",
-            topic_partition,
-            path,
-        )
-        self._trash.discard([path], deleted.settings.file_delete_delay_ms)
+    def delete(self, topic_partition: TopicPartition) -> None:
+        """Take the log out of service at once; its files go after file.delete.delay.ms. Raises
+        StorageFault; then the log is still there, unusable, and may be deleted again."""
+        self.departures.retire(self.logs[topic_partition])
+        self._drop(topic_partition)
+
+    def set_aside(self, topic_partition: TopicPartition, reason: str) -> None:
+        """Take the log out of service and keep its files under another name; raises as `delete`."""
+        self.departures.set_aside(self.logs[topic_partition], reason)
+        self._drop(topic_partition)
+
+    def _drop(self, topic_partition: TopicPartition) -> None:
+        dropped = self.logs.pop(topic_partition, None)
+        if dropped is not None:
+            del self._placed[os.path.dirname(dropped.directory)][topic_partition]
+        self.high_watermarks.pop(topic_partition, None)
 
     # -- periodic jobs -----------------------------------------------------------------------
 
@@ -352,20 +353,8 @@ class LogStore:
     def _checkpoints(
         self, directory: LogDirectory, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> Checkpoints:
-        logs = self.logs_in(directory)
-        return {
-            RECOVERY_POINT_FILE: {p: each.recovery_point for p, each in logs.items()},
-            # Only where it is not the first segment's, which its file name says.
-            LOG_START_FILE: {
-                p: each.log_start_offset
-                for p, each in logs.items()
-                if each.log_start_offset > each.base_offset
-            },
-            HIGH_WATERMARK_FILE: {
-                p: min(high_watermarks.get(p, self.high_watermarks.get(p, 0)), each.offset_end)
-                for p, each in logs.items()
-            },
-        }
+        known = {**self.high_watermarks, **high_watermarks}
+        return rows_of(self.logs_in(directory), known)
 
     def _checkpoint_lower_point(self, partition_log: PartitionLog) -> None:
         """The recovery point on disk must never be above what was flushed: after a power cut
@@ -397,4 +386,8 @@ class LogStore:
 def _flush(partition_log: PartitionLog, work: FlushWork) -> Callable[[], None]:
     # Their common parent is flushed once, for all.
     work = work._replace(directories=(partition_log.directory,))
-    return lambda: partition_log.finish_flush(work, work.run())
+
+    def run() -> None:
+        partition_log.finish_flush(work, work.run())
+
+    return run

@@ -1,8 +1,8 @@
 """New logs, made ahead of their use in the store's thread.
 
 A new log is five small files, and the file system may let each wait while others flush: a topic
-of a thousand partitions would hold the loop up for seconds. What was made and is never taken is an
-empty directory that the next creation of that name begins with.
+of a thousand partitions would hold the loop up for seconds. A new log begins with nothing: what
+lies in its place, a directory that was made and never taken included, is cleared away first.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from moldau.model.clock import Clock
 from moldau.model.names import NO_TOPIC_ID, Millis, TopicId, TopicPartition
+from moldau.storage.departures import clear_way
 from moldau.storage.faults import StorageFault
-from moldau.storage.files import deleted_directory_name
+from moldau.storage.files import DELETED_DIRECTORY_SUFFIX, departed_directory_name
 from moldau.storage.log import LoadedLog
 from moldau.storage.partition_metadata import write_topic_id
 from moldau.storage.recovery import Recovery, load_log
@@ -101,10 +102,16 @@ class NewLogs:
     def make_now(
         self, topic_partition: TopicPartition, path: str, settings: LogSettings
     ) -> LoadedLog:
+        """An empty log; raises StorageFault."""
+        clear_way(topic_partition, path)
         try:
             os.makedirs(path, exist_ok=True)
         except OSError as error:
             raise StorageFault.of("cannot create", path, error) from error
+        return self.load(topic_partition, path, settings)
+
+    def load(self, topic_partition: TopicPartition, path: str, settings: LogSettings) -> LoadedLog:
+        """The log whose files lie in `path`, complete and flushed."""
         known = Recovery(
             topic_partition, path, settings, True, 0, 0, self._clock, self._producer_expiration_ms
         )
@@ -114,10 +121,10 @@ class NewLogs:
         self, topic_partition: TopicPartition, topic_id: TopicId, parents: Sequence[str]
     ) -> MadeLog | None:
         """What was made for this very topic in one of these directories."""
-        made = self._made.pop(topic_partition, None)
+        made = self._made.get(topic_partition)
         if made is None or made.topic_id != topic_id or os.path.dirname(made.path) not in parents:
             return None
-        return made
+        return self._made.pop(topic_partition)
 
     def drop(self, topic_partition: TopicPartition) -> str | None:
         """Rename what was made so that nobody takes it for a log; where it lies now."""
@@ -125,7 +132,8 @@ class NewLogs:
         if made is None:
             return None
         parent = os.path.dirname(made.path)
-        name = deleted_directory_name(topic_partition, os.urandom(16).hex())
+        unique = os.urandom(16).hex()
+        name = departed_directory_name(topic_partition, unique, DELETED_DIRECTORY_SUFFIX)
         path = os.path.join(parent, name)
         with contextlib.suppress(OSError):
             os.rename(made.path, path)

@@ -85,8 +85,7 @@ def load_log(known: Recovery) -> LoadedLog:
     elif segments:
         _restore(known, segments[-1])
     if segments and segments[-1].offset_end < known.log_start_offset:
-        _remove_all(known, segments)
-        segments, producers = [], None
+        known = _without_log_start(known, segments)
     if not segments:
         segments = [create_segment(directory, known.log_start_offset, settings, now_ms)]
     log_start_offset = known.log_start_offset
@@ -113,16 +112,19 @@ def load_log(known: Recovery) -> LoadedLog:
     return LoadedLog(segments, log_start_offset, recovery_point, producers, epochs, snapshot_offset)
 
 
-def _remove_all(known: Recovery, segments: list[Segment]) -> None:
+def _without_log_start(known: Recovery, segments: list[Segment]) -> Recovery:
+    """A checkpoint that points behind the log's end is of another log, or of one whose end was
+    lost: no reason to remove what there is."""
+    start = segments[0].base_offset
     log.warning(
-        "%s Deleting all segments because the log end offset %d is smaller than the log start "
-        "offset %d.",
+        "%s The checkpoint of log starts says %d and the log ends with offset %d: the checkpoint "
+        "is ignored, and records from offset %d on are kept.",
         _prefix(known),
-        segments[-1].offset_end,
         known.log_start_offset,
+        segments[-1].offset_end,
+        start,
     )
-    for segment in segments:
-        segment.remove()
+    return known._replace(log_start_offset=start)
 
 
 def _first_unflushed(known: Recovery, segments: list[Segment]) -> int:

@@ -172,6 +172,80 @@ def test_a_replica_that_leaves_the_broker_takes_its_copy_along(tmp_path: Path) -
     play(tmp_path, scenario)
 
 
+def test_a_look_for_old_copies_leaves_those_of_this_run_alone(tmp_path: Path) -> None:
+    async def scenario(two: TwoDirectories) -> None:
+        two.place(NODE)
+        two.append(5)
+        target = two.other
+        place_in(two.replicas, target, "t", 0)
+        (copy,) = (name for name in os.listdir(target) if name.endswith("-future"))
+        two.replicas.moves.look()
+        assert os.listdir(os.path.join(target, copy))
+        await two.until_moved()
+        assert len(read_all(two.replica().log)) == 5
+        assert os.path.dirname(two.replica().log.directory) == target
+
+    play(tmp_path, scenario)
+
+
+def test_a_new_wish_counts_for_more_than_what_an_earlier_run_left(tmp_path: Path) -> None:
+    async def begin(two: TwoDirectories) -> None:
+        two.place(NODE)
+        two.append(3)
+        place_in(two.replicas, two.other, "t", 0)
+        two.replicas.moves.stop()
+        two.store.close(two.replicas.high_watermarks())
+
+    async def go_on(two: TwoDirectories) -> None:
+        two.place(NODE)
+        home = os.path.dirname(two.replica().log.directory)
+        assert place_in(two.replicas, home, "t", 0) is Error.NONE
+        two.replicas.moves.look()
+        assert not two.replicas.moves.futures
+        assert not [name for name in os.listdir(two.other) if name.startswith("t-0")]
+
+    play(tmp_path, begin)
+    play(tmp_path, go_on)
+
+
+def test_a_copy_of_an_earlier_topic_moves_nothing(tmp_path: Path) -> None:
+    async def begin(two: TwoDirectories) -> None:
+        two.place(NODE)
+        place_in(two.replicas, two.other, "t", 0)
+        two.replicas.moves.stop()
+        two.store.close(two.replicas.high_watermarks())
+
+    async def go_on(two: TwoDirectories) -> None:
+        state = PartitionImage(NODE, 0, (NODE,), (NODE,), 0, (), ())
+        topic = TopicImage("t", b"u" * 16, (state,))
+        two.replicas.apply(two.empty, ClusterImage("c", NODE, topics={"t": topic}))
+        two.replicas.moves.look()
+        assert not two.replicas.moves.futures
+        assert not [n for path in two.paths for n in os.listdir(path) if n.endswith("-future")]
+
+    play(tmp_path, begin)
+    play(tmp_path, go_on)
+
+
+def test_a_topic_made_anew_can_be_moved_though_a_copy_of_the_old_one_is_there(
+    tmp_path: Path,
+) -> None:
+    async def scenario(two: TwoDirectories) -> None:
+        two.place(NODE)
+        home, target = os.path.dirname(two.replica().log.directory), two.other
+        place_in(two.replicas, target, "t", 0)
+        two.replicas.moves.prefer(PLACE, home)
+        state = PartitionImage(NODE, 0, (NODE,), (NODE,), 0, (), ())
+        topic = TopicImage("t", b"u" * 16, (state,))
+        two.replicas.apply(two.empty, ClusterImage("c", NODE, topics={"t": topic}))
+        assert place_in(two.replicas, target, "t", 0) is Error.NONE
+        await two.until_moved()
+        assert os.path.dirname(two.replica().log.directory) == target
+        assert two.replica().log.topic_id == b"u" * 16
+
+    play(tmp_path, scenario)
+
+
 def test_a_move_that_a_stop_broke_off_is_taken_up_again(tmp_path: Path) -> None:
     async def begin(two: TwoDirectories) -> None:
         two.place(NODE)

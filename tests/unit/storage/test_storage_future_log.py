@@ -10,6 +10,8 @@ import pytest
 
 from moldau.model.names import TopicPartition
 from moldau.records.batch import read_header
+from moldau.storage.checkpoints import CHECKPOINT_FILES
+from moldau.storage.faults import StorageFault
 from moldau.storage.future_log import (
     FutureLog,
     future_directory_name,
@@ -160,7 +162,102 @@ def test_an_unfinished_copy_is_found_by_the_next_run(two: TwoDirectories) -> Non
     future = two.copy()
     for directory in two.store.directories:
         directory.unlock()
-    assert leftovers(two.open()) == {PLACE: future.log.directory}
+    assert leftovers(two.open()) == {PLACE: [future.log.directory]}
+
+
+def test_a_copy_whose_files_went_away_never_takes_over(two: TwoDirectories) -> None:
+    two.append(10)
+    future = two.copy()
+    gone = future.log.segments.as_list()[1]
+    for suffix in (".log", ".index", ".timeindex"):
+        os.unlink(gone.path(suffix))
+    with pytest.raises(StorageFault):
+        future.take_over()
+    assert two.store.get(PLACE) is two.source
+    assert two.source.fault is None
+    assert not Path(two.paths[1], "t-0").exists()
+    two.append(1)
+    assert len(read_all(two.source)) == 11
+
+
+def test_a_copy_that_is_shorter_on_disk_than_what_was_copied_never_takes_over(
+    two: TwoDirectories,
+) -> None:
+    two.append(10)
+    future = two.copy()
+    with open(future.log.segments.as_list()[0].path(".log"), "r+b") as file:
+        file.truncate(50)
+    with pytest.raises(StorageFault, match="cannot use the copy"):
+        future.take_over()
+    assert two.store.get(PLACE) is two.source
+
+
+def test_a_flush_notices_that_a_segment_in_use_is_gone(two: TwoDirectories) -> None:
+    two.append(10)
+    os.unlink(two.source.segments.active.path(".log"))
+    with pytest.raises(StorageFault, match="No such file"):
+        two.source.flush()
+    assert two.source.fault is not None
+
+
+def test_a_flush_does_not_mind_that_a_segment_was_deleted_meanwhile(two: TwoDirectories) -> None:
+    two.append(10)
+    work = two.source.begin_flush()
+    assert work is not None
+    two.source.truncate_fully(20)
+    assert two.source.finish_flush(work, work.run()) is None
+    work = two.source.begin_flush()
+    two.append(10)
+    work = two.source.begin_flush()
+    assert work is not None
+    two.store.delete(PLACE)
+    assert two.source.finish_flush(work, work.run()) is None
+
+
+def test_a_moved_log_keeps_its_start_and_none_of_an_earlier_one(two: TwoDirectories) -> None:
+    """The target's checkpoints still speak of a log of that name that was there before."""
+    target = two.store.directories[1]
+    target.write_checkpoints({name: {PLACE: 900} for name in CHECKPOINT_FILES})
+    two.append(10)
+    two.source.advance_log_start(7)
+    moved = two.copy().take_over()
+    expected = spans(read_all(moved))
+    for directory in two.store.directories:
+        directory.unlock()
+    again = two.open().get(PLACE)
+    assert again is not None
+    assert (again.log_start_offset, again.offset_end) == (7, 20)
+    assert spans(read_all(again)) == expected
+    assert PLACE not in target.high_watermarks()
+
+
+def test_a_source_that_cannot_be_taken_away_does_not_undo_the_move(
+    two: TwoDirectories, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two.append(5)
+    future = two.copy()
+    real, source = os.rename, two.source.directory
+
+    def refuse(old: str, new: str) -> None:
+        if old == source:
+            raise PermissionError(1, "refused")
+        real(old, new)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    moved = future.take_over()
+    monkeypatch.undo()
+    assert two.store.get(PLACE) is moved
+    data = bytearray(batch(2))
+    moved.append_as_leader(data, read_header(data), 0)
+    expected = read_all(moved)
+    for directory in two.store.directories:
+        directory.unlock()
+    store = two.open()
+    again = store.get(PLACE)
+    assert again is not None
+    assert (again.directory, read_all(again)) == (moved.directory, expected)
+    assert len(store.online) == 2
+    assert [name for name in os.listdir(two.paths[0]) if name.endswith("-stray")]
 
 
 def test_a_long_name_stays_a_legal_one() -> None:

@@ -192,15 +192,6 @@ def test_without_any_usable_directory_the_store_does_not_open(
         bench.open()
 
 
-def test_a_partition_in_two_directories_is_a_fault(bench: StoreBench, tmp_path: Path) -> None:
-    bench.names = ("a", "b")
-    for name in bench.names:
-        (tmp_path / name / "t-0").mkdir(parents=True)
-    store = bench.open()
-    assert [directory.path for directory in store.online] == [str(tmp_path / "a")]
-    assert "the same partition is in" in str(store.directories[1].fault)
-
-
 def test_directories_that_are_no_logs_are_left_alone(bench: StoreBench, tmp_path: Path) -> None:
     for name in ("lost+found", "t-0.aa-future", "nodash", "-5", "t-x"):
         (tmp_path / "a" / name).mkdir(parents=True)

@@ -206,9 +206,12 @@ class History:
         self.forget_unstored()
 
     def forget_unstored(self) -> None:
-        """A crash loses nothing that was stored, but the log start goes back to its checkpoint."""
-        first = self.bench.log.segments.base_offset
-        assert self.bench.log.log_start_offset == max(self.bench.log_start_offset, first)
+        """A crash loses nothing that was stored, but the log start goes back to its checkpoint; one
+        that lies behind what a power cut has left is no reason to hide that."""
+        log = self.bench.log
+        if self.bench.log_start_offset > log.offset_end:
+            self.bench.log_start_offset = 0
+        assert log.log_start_offset == max(self.bench.log_start_offset, log.segments.base_offset)
 
     def truncate(self) -> None:
         if self.offset_end <= self.bench.log.log_start_offset:

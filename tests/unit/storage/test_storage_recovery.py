@@ -280,12 +280,16 @@ def test_five_batches_are_still_known_after_a_crash(tmp_path: Path) -> None:
     assert bench.append(batch(1, producer_id=4, epoch=0, sequence=7)).duplicate
 
 
-def test_a_log_start_beyond_the_end_starts_the_log_anew_there(bench: LogBench) -> None:
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_start_beyond_the_end_costs_no_record(
+    bench: LogBench, clean: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = spans(read_all(bench.log))
     bench.log.close()
     bench.log_start_offset = 500
-    log = bench.open(clean=True)
-    assert (log.log_start_offset, log.offset_end) == (500, 500)
-    assert bench.files(".log") == ["00000000000000000500.log"]
+    log = bench.open(clean=clean)
+    assert (log.log_start_offset, spans(read_all(log))) == (0, before)
+    assert "the checkpoint is ignored" in caplog.text
 
 
 def test_leader_epochs_are_rebuilt_from_the_batches(bench: LogBench) -> None:
