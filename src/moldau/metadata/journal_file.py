@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import struct
 import zlib
@@ -18,6 +19,8 @@ from typing import NamedTuple
 
 from moldau.metadata.store import StoreUnavailable
 from moldau.metadata.znode_tree import Change, Put, Removed
+
+log = logging.getLogger("kafka.server.KafkaServer")
 
 FILE_HEADER = b"moldau-metadata\x01"
 FRAME_MAGIC = b"\xf0mdl"
@@ -50,6 +53,9 @@ class JournalFile:
             content = _read_whole(self._fd)
             frames, end = read_frames(content, self.path)
             if end != len(content) or not content:
+                if content:
+                    cut_bytes = len(content) - end
+                    log.warning("%s: %d bytes of a torn write are cut off", self.path, cut_bytes)
                 self._start_over_at(end)
         except StoreUnavailable:
             self.close()

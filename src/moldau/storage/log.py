@@ -309,7 +309,7 @@ class PartitionLog(ReadableLog):
         if offset < self.segments.base_offset:
             self.truncate_fully(offset)
             return
-        log.info("%s Truncating to offset %d", self._prefix(), offset)
+        log.info("%s Truncating to offset %d from %d", self._prefix(), offset, self.offset_end)
         with faults_kept(self):
             self.offset_end = cut_after(self.segments, self.directory, offset, self._cut_off)
             self.log_start_offset = min(self.log_start_offset, self.offset_end)
@@ -317,7 +317,7 @@ class PartitionLog(ReadableLog):
 
     def truncate_fully(self, offset_start: Offset) -> None:
         """Drop everything and go on at `offset_start`."""
-        log.info("%s Truncate and start at offset %d", self._prefix(), offset_start)
+        log.info("%s Truncate and start at offset %d: %r", self._prefix(), offset_start, self)
         fresh = partial(
             create_segment, self.directory, offset_start, self._settings, self._clock.wall_ms()
         )

@@ -6,17 +6,21 @@ bounds what the logs of a broker hold open together.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 
 from moldau.storage.faults import StorageFault
-from moldau.storage.files import SEGMENT_SUFFIXES, offset_file_name, remove_if_there
+from moldau.storage.files import LOG_SUFFIX, SEGMENT_SUFFIXES, offset_file_name, remove_if_there
 from moldau.storage.segment import Segment, Span
 from moldau.storage.segment_file import TornTail
 from moldau.storage.settings import LogSettings
 from moldau.storage.txn_index import AbortedTransaction
+
+log = logging.getLogger("kafka.log.LocalLog")
 
 WARM_SEGMENTS_MAX = 4
 """Closed segments that stay open for the next reader, for each log."""
@@ -155,6 +159,14 @@ class Segments:
 
 def create_segment(directory: str, base_offset: int, settings: LogSettings, now_ms: int) -> Segment:
     """All of its files or none: one left behind would soon lie in the middle of other batches."""
+    path = os.path.join(directory, offset_file_name(base_offset, LOG_SUFFIX))
+    with contextlib.suppress(OSError):
+        if size_bytes := os.stat(path).st_size:
+            log.warning(
+                "Newly rolled segment file %s already exists; deleting its %d bytes first",
+                path,
+                size_bytes,
+            )
     try:
         return Segment(directory, base_offset, settings, now_ms, create=True)
     except StorageFault:

@@ -106,3 +106,13 @@ def test_a_batch_with_offsets_of_the_next_segment_goes_alone(
         log = bench.crash_and_open()
     assert spans(read_all(log)) == written[:19] + written[20:]
     assert "and 0 later segments" in caplog.text
+
+
+def test_a_file_in_the_way_of_a_new_segment_is_told_of(
+    bench: LogBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.file(100, ".log").write_bytes(b"x" * 70)
+    with caplog.at_level(logging.WARNING):
+        bench.log.roll()
+    assert "already exists; deleting its 70 bytes first" in caplog.text
+    assert bench.crash_and_open().offset_end == 100
