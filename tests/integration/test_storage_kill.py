@@ -14,8 +14,8 @@ from pathlib import Path
 from moldau.model.names import TopicPartition
 from moldau.records.codec import decode_batch
 from moldau.storage.log_store import LogStore
-from moldau.storage.threads import AtOnce
 from tests.support import seeds
+from tests.support.broker_logs import broker_logs, topic_config
 from tests.support.logs import SmallSettings, read_all, region_bytes
 from tests.support.virtual_time import ManualClock
 
@@ -26,13 +26,8 @@ SETTINGS = SmallSettings(segment_bytes=60_000, index_interval_bytes=500)
 
 
 def open_store(directory: str) -> LogStore:
-    store = LogStore(
-        [directory],
-        node_id=1,
-        settings_for=lambda topic: SETTINGS,
-        clock=ManualClock(1_700_000_000_000),
-        threads=AtOnce(),
-    )
+    known = {PARTITION.topic: SETTINGS}
+    store = broker_logs(directory, known, ManualClock(1_700_000_000_000))
     store.open("cluster")
     return store
 
@@ -42,7 +37,7 @@ def append_for_ever(directory: str) -> None:
     from moldau.records.batch import read_header
     from moldau.records.codec import Record, encode_batch
 
-    log = open_store(directory).create(PARTITION, bytes(range(16)), SETTINGS)
+    log = open_store(directory).create(PARTITION, bytes(range(16)), topic_config(SETTINGS))
     chance = random.Random(log.offset_end)
     while True:
         base = log.offset_end

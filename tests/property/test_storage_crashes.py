@@ -27,8 +27,8 @@ from moldau.storage.files import parse_offset_file_name
 from moldau.storage.log import PartitionLog
 from moldau.storage.log_store import LogStore
 from moldau.storage.producer_state import Origin
-from moldau.storage.threads import AtOnce
 from tests.support import seeds
+from tests.support.broker_logs import broker_logs, topic_config
 from tests.support.faulty_disk import DISK_FAULTS, Crash, FaultyDisk, storage_on
 from tests.support.log_truth import SEQUENCE_MASK, Truth
 from tests.support.logs import SmallSettings, batch, read_all
@@ -157,16 +157,9 @@ class Life:
     # What may happen
 
     def open(self) -> None:
-        self.store = LogStore(
-            [self.path],
-            node_id=1,
-            settings_for=lambda topic: self.settings,
-            clock=self.clock,
-            threads=AtOnce(),
-            recovery_threads=1,
-        )
+        self.store = broker_logs(self.path, {PARTITION.topic: self.settings}, self.clock)
         self.store.open("cluster")
-        self.store.create(PARTITION, TOPIC_ID, self.settings)
+        self.store.create(PARTITION, TOPIC_ID, topic_config(self.settings))
 
     def stamp(self) -> int:
         return NOW_MS + len(self.batches) * 3 + self.chance.randrange(-40, 40)
@@ -263,11 +256,12 @@ class Life:
     def retain(self) -> None:
         log = self.log
         self.start_offset_next = log.offset_end
-        log.settings = replace(self.settings, retention_bytes=self.chance.choice([300, 1500]))
+        kept_bytes = self.chance.choice([300, 1500])
+        log.settings = topic_config(replace(self.settings, retention_bytes=kept_bytes))
         try:
             log.delete_old_segments(NOW_MS, log.offset_end)
         finally:
-            log.settings = self.settings
+            log.settings = topic_config(self.settings)
 
     def remove_deleted(self) -> None:
         self.clock.now_ms += self.chance.choice([1, 2000])

@@ -15,9 +15,10 @@ from typing import Any, cast
 
 from moldau.broker.coordinators import Coordinators
 from moldau.broker.dispatch import Dispatch
+from moldau.broker.log_opening import logs_of
 from moldau.broker.system_clock import SystemClock
+from moldau.broker.topic_settings import TopicSettings
 from moldau.config.broker import BrokerConfig
-from moldau.config.topic import TopicConfig
 from moldau.engine.timers import Timers
 from moldau.handlers.produce_lane import PRODUCE, ProduceLane
 from moldau.handlers.producer_ids import ProducerIdSource
@@ -37,7 +38,6 @@ from moldau.replication.isr_changes import IsrSender
 from moldau.replication.replica import Replica
 from moldau.replication.replicas import Replicas
 from moldau.replication.waiting import Waiting
-from moldau.storage.log_store import LogStore
 from moldau.storage.threads import AtOnce
 from moldau.wire.messages.partitions import (
     AlterPartitionRequest,
@@ -106,14 +106,8 @@ class PlayedBroker:
         waiting = Waiting(loop, self.timers)
         properties = {"node.id": str(node_id), "log.dirs": str(directory), **cluster.settings}
         self.config, _ = BrokerConfig.parse(properties)
-        self.store = LogStore(
-            [str(directory)],
-            node_id=node_id,
-            settings_for=lambda topic: TopicConfig.of(self.config, {}),
-            clock=self.clock,
-            threads=AtOnce(),
-            recovery_threads=1,
-        )
+        at_start = TopicSettings(self.config, {}, {})
+        self.store = logs_of(self.config, self.clock, AtOnce(), at_start.of)
         self.store.open()
         self.peers = Peers(loop, cluster.endpoint_of, client_id=str(node_id))
         self.replicas = Replicas(

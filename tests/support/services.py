@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from moldau.broker.coordinators import Coordinators
+from moldau.broker.log_opening import logs_of
+from moldau.broker.topic_settings import TopicSettings
 from moldau.config.broker import BrokerConfig
-from moldau.config.topic import TopicConfig
 from moldau.controller.controller import Controller
 from moldau.controller.topics import NewTopic
 from moldau.engine.timers import Timers
@@ -31,7 +32,6 @@ from moldau.records.codec import Record, encode_batch
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.replicas import Replicas
 from moldau.replication.waiting import Waiting
-from moldau.storage.log_store import LogStore
 from moldau.storage.threads import AtOnce
 from moldau.wire.apis import APIS
 from moldau.wire.framing import (
@@ -70,14 +70,8 @@ class Node:
         properties = {key.replace("_", "."): value for key, value in settings.items()}
         properties = {"node.id": str(NODE_ID), "log.dirs": str(directory), **properties}
         self.config, _ = BrokerConfig.parse(properties)
-        self.store = LogStore(
-            [str(directory)],
-            node_id=NODE_ID,
-            settings_for=lambda topic: TopicConfig.of(self.config, {}),
-            clock=self.clock,
-            threads=AtOnce(),
-            recovery_threads=1,
-        )
+        at_start = TopicSettings(self.config, {}, {})
+        self.store = logs_of(self.config, self.clock, AtOnce(), at_start.of)
         numbers = count(1)
         self.controller = Controller(
             EmbeddedStore(),
