@@ -82,3 +82,15 @@ def test_the_flags_choose_the_seeds_and_multiply_them(monkeypatch: pytest.Monkey
     monkeypatch.setenv(seeds.FLAG, "17")
     assert list(seeds.several(100)) == seeds.parameters(3) == [17]
     assert seeds.one(4) == seeds.one() == 17
+
+
+def test_no_test_draws_from_chance_that_nobody_can_play_again() -> None:
+    unseeded = re.compile(r"(?<![.\w])random\.(?!Random\b)[a-z]\w*\(|\bRandom\(\)|SystemRandom")
+    found = []
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        text = path.read_text()
+        if path.name in ("seeds.py", Path(__file__).name) or "import Random" in text:
+            continue
+        lines = [line.strip() for line in text.splitlines() if unseeded.search(line)]
+        found += [f"{path.relative_to(ROOT)}: {line}" for line in lines]
+    assert not found, "\n".join(found)
