@@ -29,6 +29,8 @@ HOW = ("kill", "pause", "cut off")
 RECOVERY_SECONDS_MAX = 60.0
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    # A broker that starts while the ensemble elects a leader waits for it.
+    "zookeeper.connection.timeout.ms": "60000",
     "replica.lag.time.max.ms": "3000",
     "replica.socket.timeout.ms": "3000",
     "controller.socket.timeout.ms": "3000",

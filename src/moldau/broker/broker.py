@@ -145,7 +145,8 @@ class Broker:
             store = await self._open_cluster(logs)
         else:
             store = self._metadata = open_metadata(logs.directories[0].path, logs.cluster_id)
-        self._settings_at_start = await TopicSettings.read(self.config, store)
+        reading = TopicSettings.read_patiently(self.config, store, self._clock, self._timers)
+        self._settings_at_start = await reading
 
     async def _open_cluster(self, logs: LogStore) -> MetadataStore:
         from moldau.broker.cluster_parts import ClusterParts

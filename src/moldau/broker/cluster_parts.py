@@ -64,7 +64,7 @@ class ClusterParts:
             cluster_id_there,
             clock=around.clock,
             timers=timers,
-            timeout_ms=config().zookeeper_session_timeout_ms,
+            timeout_ms=config().zookeeper_connection_timeout_ms,
         )
         member = Member(
             store,

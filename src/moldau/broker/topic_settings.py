@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from moldau.broker.patience import patiently
 from moldau.config.broker import BrokerConfig
 from moldau.config.changes import DEFAULT_BROKER
 from moldau.config.definition import ConfigError
 from moldau.config.topic import TopicConfig
 from moldau.controller.loading import load_configs
+from moldau.engine.timers import Timers
 from moldau.metadata import paths
 from moldau.metadata.store import MetadataStore, NoNode
+from moldau.model.clock import Clock
 from moldau.model.names import BrokerId
 
 log = logging.getLogger("kafka.server.KafkaServer")
@@ -46,6 +49,16 @@ class TopicSettings:
             # Nobody has started on this store before: there are no topics.
             return cls(config, {}, {})
         return cls(config, topics, brokers)
+
+    @classmethod
+    async def read_patiently(
+        cls, config: BrokerConfig, store: MetadataStore, clock: Clock, timers: Timers
+    ) -> TopicSettings:
+        """Waits for an ensemble that elects a leader just now."""
+        timeout_ms = config.zookeeper_connection_timeout_ms
+        return await patiently(
+            lambda: cls.read(config, store), clock=clock, timers=timers, timeout_ms=timeout_ms
+        )
 
     def of(self, topic: str) -> TopicConfig:
         """Safe in any thread. The defaults for a log whose topic is not known: it is a stray."""

@@ -1,0 +1,55 @@
+"""A broker that starts waits for a store that is silent while it reads its topics' settings."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from moldau.broker.system_clock import SystemClock
+from moldau.broker.topic_settings import TopicSettings
+from moldau.config.broker import BrokerConfig
+from moldau.engine.timers import Timers
+from moldau.metadata import paths
+from moldau.metadata.embedded import EmbeddedStore
+from moldau.metadata.store import StoreUnavailable
+
+COMPACTED = b'{"version":1,"config":{"cleanup.policy":"compact"}}'
+
+
+class SilentAtFirst(EmbeddedStore):
+    """An ensemble that elects a leader while it is asked."""
+
+    def __init__(self, silent: int) -> None:
+        super().__init__()
+        self.silent = silent
+
+    async def children(self, path: str) -> list[str]:
+        if self.silent > 0:
+            self.silent -= 1
+            raise StoreUnavailable(path, "ZooKeeper did not answer: ConnectionLoss")
+        return await super().children(path)
+
+
+async def read(silent: int, timeout_ms: int) -> TopicSettings:
+    properties = {"node.id": "1", "zookeeper.connection.timeout.ms": str(timeout_ms)}
+    config, _ = BrokerConfig.parse(properties)
+    store = SilentAtFirst(silent)
+    store.open()
+    for path in ("/config", paths.TOPIC_CONFIGS, paths.BROKER_CONFIGS):
+        await store.create(path, b"")
+    await store.create(f"{paths.TOPIC_CONFIGS}/t", COMPACTED)
+    clock = SystemClock()
+    timers = Timers(clock, asyncio.get_running_loop().call_later)
+    return await TopicSettings.read_patiently(config, store, clock, timers)
+
+
+def test_a_start_waits_for_a_store_that_is_silent_for_a_moment() -> None:
+    settings = asyncio.run(read(silent=2, timeout_ms=60_000))
+    assert settings.of("t").cleanup_policy == ("compact",)
+    assert settings.of("stray").cleanup_policy == ("delete",)
+
+
+def test_a_start_gives_up_on_a_store_that_stays_silent() -> None:
+    with pytest.raises(StoreUnavailable):
+        asyncio.run(read(silent=1_000_000, timeout_ms=1))
