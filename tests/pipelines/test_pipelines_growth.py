@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +11,14 @@ import pytest
 from moldau import Admin, NewPartitions, Producer
 from moldau.pipelines import Kafka
 from moldau.pipelines.codecs import string
+from moldau.pipelines.kafka import Selection
 from moldau.pipelines.live_view import LiveView, ViewError
+from moldau.pipelines.sink_options import parse_sink_options
+from moldau.pipelines.sink_plan import check_topic
+from moldau.pipelines.sink_transaction import PipelineTransactions
+from moldau.records.partitioner import partition_for_key
 from tests.support.eventually import eventually
-from tests.support.pipeline_world import make_topic, send
+from tests.support.pipeline_world import make_topic, read_committed, send
 
 Name = Callable[[str], str]
 KEYS = [f"k{n}" for n in range(40)]
@@ -103,3 +109,29 @@ def test_a_view_stops_with_a_sentence_when_its_topic_is_made_anew(
         with Producer(bootstrap_servers=bootstrap) as producer:
             producer.send(topic, b"3", key=b"c").get(30)
         eventually(lambda: "created anew" in told(view) or "deleted" in told(view))
+
+
+def test_keys_go_where_javas_producer_puts_them_also_after_the_output_has_grown(
+    spark: Any, bootstrap: str, fresh_name: Name, tmp_path: Path
+) -> None:
+    source = make_topic(bootstrap, fresh_name("in"))
+    target = make_topic(bootstrap, fresh_name("out"), 2)
+    k = Kafka(spark, bootstrap)
+    chosen = parse_sink_options({"kafka.bootstrap.servers": bootstrap, "topic": target})
+    checkpoint = str(tmp_path / "checkpoint")
+    # One sink for both batches, as in a query that runs for long.
+    sink = k._sink(
+        PipelineTransactions(fresh_name("app"), chosen.settings),
+        (chosen, check_topic(chosen.settings, target)),
+        Selection({"key": "key", "value": "value"}),
+        checkpoint,
+    )
+    for partitions in (2, 5):
+        if partitions > 2:
+            grow(bootstrap, target, partitions)
+        send(bootstrap, source, [(key, str(partitions)) for key in KEYS])
+        frame = k.stream(source, startingOffsets="earliest")
+        writer = frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint)
+        assert writer.trigger(availableNow=True).start().awaitTermination(120)
+    for record in read_committed(bootstrap, target):
+        assert record.partition == partition_for_key(record.key, int(record.value))

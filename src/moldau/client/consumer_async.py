@@ -24,6 +24,7 @@ from moldau.client.consumer_group import ConsumerRebalanceListener, Invoke
 from moldau.client.consumer_guard import SoleTask
 from moldau.client.errors import IllegalStateError, KafkaTimeoutError
 from moldau.client.membership import MemberState
+from moldau.client.network import OTHER_LOOP
 from moldau.client.positions import EARLIEST, LATEST, Mode
 from moldau.client.records import (
     ConsumerGroupMetadata,
@@ -51,6 +52,14 @@ async def call_here(function: Callable[..., Any], *args: Any) -> Any:
     return await result if inspect.isawaitable(result) else result
 
 
+def _is_elsewhere(home: asyncio.AbstractEventLoop) -> bool:
+    """Whether this is the code of another loop. Threads without one may still call `wakeup`."""
+    try:
+        return asyncio.get_running_loop() is not home
+    except RuntimeError:
+        return False
+
+
 class AsyncConsumer:
     """Settings are Kafka's, as a mapping or as keywords with underscores for dots."""
 
@@ -68,8 +77,11 @@ class AsyncConsumer:
         engine = self._made
         if engine is None:
             engine = self._made = ConsumerEngine(self._config, self._invoke)
+            self._loop = asyncio.get_running_loop()
         if engine.is_closed:
             raise IllegalStateError("This consumer has already been closed.")
+        if self._sole.is_on and _is_elsewhere(self._loop):
+            raise IllegalStateError(OTHER_LOOP)
         return engine
 
     def serve(self, invoke: Invoke) -> None:

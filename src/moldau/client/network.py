@@ -34,6 +34,10 @@ log = logging.getLogger("moldau.client")
 COORDINATOR_ID_MAX = 2**31 - 1
 _COORDINATOR_IDS = 2**30
 JITTER = 0.2
+OTHER_LOOP = (
+    "This client belongs to the event loop that first used it, and was called from another one, for"
+    " instance in a forked child: make a client in each loop"
+)
 
 
 def coordinator_node(node_id: int) -> int:
@@ -129,6 +133,7 @@ class Network:
         self.nodes: dict[int, Node] = {}
         self._peers: dict[int, _Peer] = {}
         self._is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.last_fault = ""
         """Why the last connection could not be opened, for the message of a time-out."""
 
@@ -166,6 +171,7 @@ class Network:
 
     async def connection(self, node_id: int) -> Connection:
         """An open connection; waits for back-off and set-up, DisconnectError if that fails."""
+        self._check_loop()
         found = self.ready(node_id)
         if found is not None:
             return found
@@ -196,6 +202,7 @@ class Network:
         version_min: int | None = None,
     ) -> Any:
         """The broker's response to one try; what to do about an error is up to the caller."""
+        self._check_loop()
         connection = self.ready(node_id)
         if connection is None:
             limit_ms = timeout_ms or self.settings.request_timeout_ms
@@ -261,6 +268,14 @@ class Network:
         open_ones = [peer.connection for peer in peers if peer.connection is not None]
         await asyncio.gather(*(connection.close() for connection in open_ones))
         self._peers.clear()
+
+    def _check_loop(self) -> None:
+        """On another loop, for instance that of a forked child, answers would never arrive."""
+        running = asyncio.get_running_loop()
+        if self._loop is None:
+            self._loop = running
+        elif self._loop is not running:
+            raise IllegalStateError(OTHER_LOOP)
 
     def _best_node(self) -> int:
         """The connected node with the fewest requests under way, else the one free soonest.

@@ -28,7 +28,7 @@ from moldau.client.errors import (
 )
 from moldau.client.interceptors import ProducerRecord, RecordMetadata
 from moldau.client.loop_thread import tell_when_lost
-from moldau.client.network import Network, NetworkSettings
+from moldau.client.network import OTHER_LOOP, Network, NetworkSettings
 from moldau.client.producer_answers import Answers
 from moldau.client.producer_batch import OnDelivery
 from moldau.client.producer_delivery import Delivery
@@ -316,10 +316,7 @@ class Producer(TransactionalFace):
     def _check_loop(self) -> None:
         if self._network is not None and asyncio.get_running_loop() is not self._loop:
             self.pipeline.check()
-            raise IllegalStateError(
-                "This producer belongs to the event loop that first used it, and was called from "
-                "another one: make a producer in each loop"
-            )
+            raise IllegalStateError(OTHER_LOOP)
 
     def _let_in(self) -> None:
         """Memory was freed; enough of it to be worth waking those who wait."""

@@ -113,14 +113,18 @@ class ExactlyOnceSink:
 
     def _write(self, frame: DataFrame, query_id: str, batch_id: int) -> None:
         offsets, sources = self._read_plan(frame.sparkSession, batch_id)
+        # Keys go where Java's producer puts them, which looks how many partitions there are.
+        counts = self.transactions.partition_counts(self._work.partitions)
         session = self.transactions.begin()
-        sessions = self._write_rows(frame, session)
+        sessions = self._write_rows(self._work._replace(partitions=counts), frame, session)
         marker = Marker(query_id, batch_id, offsets, sources=sources)
         self.transactions.commit(marker, sessions)
 
-    def _write_rows(self, frame: DataFrame, session: ProducerSession) -> list[ProducerSession]:
+    def _write_rows(
+        self, work: WriterSettings, frame: DataFrame, session: ProducerSession
+    ) -> list[ProducerSession]:
         with spool_folder(frame.sparkSession) as spool:
-            return self._write_rows_by(self._work._replace(spool=spool), frame, session)
+            return self._write_rows_by(work._replace(spool=spool), frame, session)
 
     def _write_rows_by(
         self, work: WriterSettings, frame: DataFrame, session: ProducerSession

@@ -56,6 +56,7 @@ class PipelineTransactions:
         self._settings = dict(settings)
         self._timeout_ms = timeout_ms
         self._producer: Producer | None = None
+        self._admin: Admin | None = None
 
     @property
     def is_open(self) -> bool:
@@ -63,8 +64,8 @@ class PipelineTransactions:
 
     def open(self) -> None:
         """Fence, then look. The other way round, an older driver could commit in between."""
-        with Admin(common_settings(self._settings)) as admin:
-            ensure_topic(admin, self.app)
+        self._admin = Admin(common_settings(self._settings))
+        ensure_topic(self._admin, self.app)
         producer = Producer(
             {
                 **self._settings,
@@ -97,6 +98,16 @@ class PipelineTransactions:
                     *(self.app, offsets_to(last.offsets)),
                 )
         return is_written(self.app, batch_id, markers, plan_of)
+
+    def partition_counts(self, topics: Iterable[str]) -> dict[str, int]:
+        """As of now: a topic may have got more since the pipeline was started."""
+        names = list(topics)
+        if not names:
+            return {}
+        self._opened()
+        assert self._admin is not None, "it is opened with the producer"
+        found = self._admin.describe_topics(names).check()
+        return {name: len(topic.partitions) for name, topic in found.items()}
 
     def begin(self) -> ProducerSession:
         producer = self._opened()
@@ -132,6 +143,9 @@ class PipelineTransactions:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.close(0)
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close()
 
     def abort(self) -> None:
         """As good as can be: what cannot be aborted now is ended by who opens next."""

@@ -118,8 +118,10 @@ class MoldauSource(PlainMoldauSource):
 
 
 class RangePartition(InputPartition):
-    def __init__(self, part: OffsetRange) -> None:
-        super().__init__(tuple(part))
+    """What a task reads, and of which topic: a name may mean another one by then."""
+
+    def __init__(self, part: OffsetRange, topic_id: bytes) -> None:
+        super().__init__((tuple(part), topic_id))
 
 
 class BatchReader(DataSourceReader):
@@ -130,8 +132,9 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         with closing(SourceClient(self.options)) as client:
-            ranges = SourcePlan(client).batch_ranges(self.bounds)
-        return [RangePartition(part) for part in ranges]
+            plan = SourcePlan(client)
+            ranges = plan.batch_ranges(self.bounds)
+            return [RangePartition(part, plan.topic_id(part.tp.topic)) for part in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         return read_part(self.options, self.spark_schema, partition)
@@ -205,7 +208,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         is_first = begin == self._initial and self.options.start.is_at(LATEST)
         ranges = self.plan.stream_ranges(begin, until, is_first=is_first)
-        return [RangePartition(part) for part in ranges]
+        return [RangePartition(part, self.plan.topic_id(part.tp.topic)) for part in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         return read_part(self.options, self.spark_schema, partition)
@@ -264,10 +267,11 @@ def read_part(
     if partition.value is None:
         # Spark's stand-in where there is nothing to read.
         return
-    part = OffsetRange(*partition.value)
+    planned, topic_id = partition.value
+    part = OffsetRange(*planned)
     arrow_schema = to_arrow_schema(schema, timezone="UTC")
     with closing(SourceClient(options)) as client:
-        for slices in RangeReader(client, part).read():
+        for slices in RangeReader(client, part, topic_id).read():
             yield from record_batches(slices, part.end, arrow_schema)
 
 

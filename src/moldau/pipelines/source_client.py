@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from moldau.client.admin import AsyncAdmin
 from moldau.client.admin_results import OffsetSpec
 from moldau.client.errors import KafkaError, KafkaTimeoutError
-from moldau.client.loop_thread import background_loop, run
+from moldau.client.loop_thread import is_inherited, run, submit
 from moldau.config.client_admin import AdminConfig
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
@@ -45,17 +45,20 @@ class SourceClient:
         self._has_answer = False
 
     def close(self) -> None:
-        run(self.admin.close())
+        if not is_inherited(self.admin):
+            run(self.admin.close(), self.admin)
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Start something on the client loop and go on."""
-        import asyncio
-
-        return asyncio.run_coroutine_threadsafe(coroutine, background_loop())
+        return submit(coroutine, self.admin)
 
     def partitions(self, *, must_exist: bool) -> set[TopicPartition]:
         """The partitions subscribed to, as they are now."""
-        return run(self._first(self._partitions(must_exist)))
+        return run(self._first(self._partitions(must_exist)), self.admin)
+
+    def topic_id(self, topic: str) -> bytes:
+        """As of the last look at its partitions; all zeros where brokers have none."""
+        return self.admin.cluster.topic_id(topic)
 
     def earliest(self, partitions: Collection[TopicPartition]) -> Offsets:
         return self._listed(dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
@@ -71,7 +74,7 @@ class SourceClient:
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Tell a group how far the stream is; a failure must not stop the stream."""
         try:
-            answers = run(self.admin.alter_group_offsets(group, offsets))
+            answers = run(self.admin.alter_group_offsets(group, offsets), self.admin)
         except KafkaError as fault:
             log.warning("The progress was not committed to the group %s: %s", group, fault)
             return
@@ -83,7 +86,8 @@ class SourceClient:
             return {}
         try:
             listed = run(
-                self._first(self.admin.list_offsets(specs, read_committed=self._is_committed))
+                self._first(self.admin.list_offsets(specs, read_committed=self._is_committed)),
+                self.admin,
             )
             return {tp: found.offset for tp, found in listed.check().items()}
         except KafkaError as fault:

@@ -17,6 +17,7 @@ from moldau.client.consumer_session import EPOCH_NONE, FetchSession, FetchSettin
 from moldau.client.deserialization import Fetched, batches_of, body_of
 from moldau.client.errors import KafkaError, error_for
 from moldau.model.errors import RETRIABLE, Error
+from moldau.model.names import NO_TOPIC_ID
 from moldau.pipelines.offsets import OffsetRange
 from moldau.pipelines.options import SourceError
 from moldau.pipelines.source_client import SourceClient
@@ -30,9 +31,17 @@ class OutOfRangeError(Exception):
     """The offset is not in the log of the partition."""
 
 
+class OtherTopicError(Exception):
+    """The topic has the name of the one to be read, and is another one."""
+
+
 class RangeReader:
-    def __init__(self, client: SourceClient, part: OffsetRange) -> None:
+    def __init__(
+        self, client: SourceClient, part: OffsetRange, topic_id: bytes = NO_TOPIC_ID
+    ) -> None:
+        """`topic_id`: of the topic that the range was planned for, as far as that is known."""
         self._client = client
+        self._topic_id = topic_id
         self._network = client.admin.network
         self._cluster = client.admin.cluster
         self._part = part
@@ -49,6 +58,13 @@ class RangeReader:
         while offset < end:
             try:
                 row = answer.result()
+            except OtherTopicError:
+                lost(
+                    self._client.options,
+                    f"The topic {tp.topic} was deleted and created anew, so offsets {offset} to"
+                    f" {end} of {tp} are gone",
+                )
+                return
             except OutOfRangeError:
                 offset = self._after_loss(offset)
                 if offset < end:
@@ -142,11 +158,12 @@ class RangeReader:
             if found is None:
                 raise error_for(Error.LEADER_NOT_AVAILABLE, f"{tp} has no leader")
         leader, epoch = found
+        topic_id = self._cluster.topic_id(tp.topic)
+        if NO_TOPIC_ID not in (topic_id, self._topic_id) and topic_id != self._topic_id:
+            raise OtherTopicError
         request = self._settings.request()
         session = FetchSession()
-        want = Want(
-            self._cluster.topic_id(tp.topic), offset, epoch, self._settings.partition_max_bytes
-        )
+        want = Want(topic_id, offset, epoch, self._settings.partition_max_bytes)
         version_max = session.fill(request, {tp: want})
         request.session_epoch = EPOCH_NONE
         response = await self._network.call(

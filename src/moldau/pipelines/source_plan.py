@@ -1,7 +1,8 @@
 """Which offsets to read: where a read starts and ends, and which tasks share the way between.
 
-Runs on the driver. Offsets that are no longer there, or not yet, are data loss: it is told as an
-error, or with failOnDataLoss=false as a warning, and what is left is read.
+Runs on the driver. Offsets that are no longer there, or not yet, and those of a topic that was
+deleted and created anew since, are data loss: it is told as an error, or with failOnDataLoss=false
+as a warning, and what is left is read.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping
 
-from moldau.model.names import TopicPartition
+from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.pipelines.filters import Bounds
 from moldau.pipelines.offsets import (
     EARLIEST,
@@ -44,6 +45,11 @@ class SourcePlan:
     def __init__(self, client: SourceClient) -> None:
         self.client = client
         self.options = client.options
+        self._ids: dict[str, bytes] = {}
+
+    def topic_id(self, topic: str) -> bytes:
+        """Of the topic that offsets were planned for."""
+        return self._ids.get(topic) or self.client.topic_id(topic)
 
     def batch_ranges(self, bounds: Bounds) -> list[OffsetRange]:
         """The tasks of a batch read, less what pushed filters rule out."""
@@ -59,9 +65,9 @@ class SourcePlan:
 
     def first_offsets(self) -> Offsets:
         """Where a new stream starts."""
-        return self._edge(
-            self.options.start, self.client.partitions(must_exist=True), is_start=True
-        )
+        partitions = self.client.partitions(must_exist=True)
+        self._check_same({tp.topic for tp in partitions})
+        return self._edge(self.options.start, partitions, is_start=True)
 
     def latest_offsets(self, known: Mapping[TopicPartition, int]) -> Offsets:
         """The ends of all partitions there are now.
@@ -69,7 +75,9 @@ class SourcePlan:
         An end that is behind what was read already is asked for once more, since a broker that
         has just become the leader may not know better yet; then it is left to `stream_ranges`.
         """
-        ends = self.client.latest(self.client.partitions(must_exist=False))
+        partitions = self.client.partitions(must_exist=False)
+        self._check_same({tp.topic for tp in partitions})
+        ends = self.client.latest(partitions)
         if any(offset < known.get(tp, 0) for tp, offset in ends.items()):
             ends |= self.client.latest(ends)
         return ends
@@ -96,6 +104,15 @@ class SourcePlan:
             if end[tp] < offset and not is_first:
                 lost(self.options, f"{tp} was read up to offset {offset} and now ends at {end[tp]}")
         return self._split(starts, end)
+
+    def _check_same(self, topics: Collection[str]) -> None:
+        """A name that means another topic now: the offsets so far say nothing about it."""
+        for topic in sorted(topics):
+            now = self.client.topic_id(topic)
+            known = self._ids.get(topic, now)
+            if NO_TOPIC_ID not in (now, known) and now != known:
+                lost(self.options, f"The topic {topic} was deleted and created anew")
+            self._ids[topic] = now
 
     def _split(self, starts: Offsets, ends: Offsets) -> list[OffsetRange]:
         ranges = [OffsetRange(tp, starts[tp], ends[tp]) for tp in sorted(starts)]
