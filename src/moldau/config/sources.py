@@ -13,7 +13,17 @@ from typing import NamedTuple
 
 from moldau.config.broker import BrokerConfig
 from moldau.config.client_metrics import ClientMetricsConfig
-from moldau.config.definition import ConfigError, Kind, Scope, Setting, value_text
+from moldau.config.definition import (
+    LONG_MAX,
+    ConfigError,
+    Kind,
+    Long,
+    Scope,
+    Setting,
+    Settings,
+    setting,
+    value_text,
+)
 from moldau.config.group import GroupConfig
 from moldau.config.topic import TopicConfig
 
@@ -80,6 +90,30 @@ class BrokerLayers(NamedTuple):
             )
 
 
+class RateSettings(Settings):
+    """Set while a broker runs and never in its file: how fast replicas may move. Listed only
+    where they are set; `replication/` reads them from the cluster's settings."""
+
+    leader_replication_throttled_rate: Long = setting(
+        "leader.replication.throttled.rate",
+        LONG_MAX,
+        at_least=0,
+        doc="Bytes per second that this broker sends to throttled replicas that are not in sync.",
+    )
+    follower_replication_throttled_rate: Long = setting(
+        "follower.replication.throttled.rate",
+        LONG_MAX,
+        at_least=0,
+        doc="Bytes per second that throttled replicas of this broker fetch.",
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second: Long = setting(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        LONG_MAX,
+        at_least=0,
+        doc="Bytes per second that are copied between log directories.",
+    )
+
+
 FALLBACKS = {
     "log.retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     "log.retention.minutes": ("log.retention.minutes", "log.retention.hours"),
@@ -137,7 +171,7 @@ def default_broker_entries(dynamic_default: Mapping[str, str]) -> list[Entry]:
     """What was set for all brokers of the cluster, by name."""
     entries = []
     for key, text in dynamic_default.items():
-        row = BrokerConfig.rows.get(key)
+        row = _row(key)
         sensitive = row is None or row.is_sensitive
         value = None if row is None or sensitive else _text(row, text)
         synonyms = (Synonym(key, value, Source.DYNAMIC_DEFAULT_BROKER),)
@@ -200,7 +234,7 @@ def _synonyms(keys: Iterable[str], head: str, broker: BrokerLayers) -> tuple[Syn
     for source, texts in broker.texts():
         for key in keys:
             if key in texts:
-                row = BrokerConfig.row_of(key)
+                row = _row(key)
                 value = None if row is None or row.is_sensitive else _text(row, texts[key])
                 found.append(Synonym(key, value, source))
     for key in keys:
@@ -215,13 +249,17 @@ def _synonyms(keys: Iterable[str], head: str, broker: BrokerLayers) -> tuple[Syn
 def _other_entry(key: str, broker: BrokerLayers) -> Entry:
     """A key outside the table. Nobody knows what it holds, so its value is never shown, unless
     it is a known setting made for one listener."""
-    row = BrokerConfig.row_of(key)
-    keys = (key,) if row is None else (key, row.key)
+    row = _row(key)
+    keys = (key,) if row is None or row.key == key else (key, row.key)
     synonyms = _synonyms(keys, key, broker)
     value = synonyms[0].value
     kind = Kind.UNKNOWN if row is None else row.kind
     sensitive = row is None or row.is_sensitive
     return Entry(key, value, synonyms[0].source, kind, synonyms, sensitive, read_only=True)
+
+
+def _row(key: str) -> Setting | None:
+    return BrokerConfig.row_of(key) or RateSettings.rows.get(key)
 
 
 def _text(row: Setting, text: str) -> str | None:

@@ -134,7 +134,7 @@ class Shards:
     def partition_of(self, key: str) -> int:
         """Raises COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
         if self._image is None:
-            raise self._no_topic()
+            raise self._no_topic(Error.COORDINATOR_NOT_AVAILABLE)
         return partition_for(key, len(self._image.partitions))
 
     def partitions(self) -> list[int]:
@@ -183,8 +183,9 @@ class Shards:
         text = f"{self.topic}-{partition} is not led by broker {self._node_id}"
         return ApiError(Error.NOT_COORDINATOR, text)
 
-    def _no_topic(self) -> ApiError:
-        return ApiError(Error.COORDINATOR_NOT_AVAILABLE, f"there is no topic {self.topic} yet")
+    def _no_topic(self, error: Error = Error.NOT_COORDINATOR) -> ApiError:
+        """Who looks for a coordinator waits, who asks one looks for it: Kafka's answers."""
+        return ApiError(error, f"there is no topic {self.topic} yet")
 
     # Following the cluster
 

@@ -212,13 +212,13 @@ async def offset_delete(
         for row in topic.partitions
     }
     places = tuple(place for place, error in errors.items() if error is Error.NONE)
-    if places:
-        try:
-            command = DeleteOffsets(request.group_id, places)
-            rows = await stored(on.groups.submit(request.group_id, command), on)
-        except ApiError as refusal:
-            return OffsetDeleteResponse(error_code=coordinator_error(refusal))
-        errors.update(cast("tuple[PlaceResult, ...]", rows))
+    try:
+        # Also without a known partition: what is wrong with the group comes first.
+        command = DeleteOffsets(request.group_id, places)
+        rows = await stored(on.groups.submit(request.group_id, command), on)
+    except ApiError as refusal:
+        return OffsetDeleteResponse(error_code=coordinator_error(refusal))
+    errors.update(cast("tuple[PlaceResult, ...]", rows))
     return OffsetDeleteResponse(
         topics=[
             OffsetDeleteResponseTopic(

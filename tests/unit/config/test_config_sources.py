@@ -133,6 +133,23 @@ def test_secrets_and_unknown_values_are_never_shown() -> None:
     assert entries["custom.key"].kind is Kind.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    ],
+)
+def test_a_rate_that_was_set_while_running_is_shown(key: str) -> None:
+    entry = broker(layers(dynamic={key: "1000"}))[key]
+    assert (entry.value, entry.kind, entry.is_sensitive) == ("1000", Kind.LONG, False)
+    assert entry.synonyms == (Synonym(key, "1000", Source.DYNAMIC_BROKER),)
+    (entry,) = default_broker_entries({key: "1000"})
+    assert (entry.value, entry.kind, entry.is_sensitive) == ("1000", Kind.LONG, False)
+    assert key not in broker(layers())
+
+
 def test_a_listener_s_own_value_is_listed_with_the_one_it_replaces() -> None:
     entry = broker(layers())["listener.name.plaintext.max.connections"]
     assert (entry.value, entry.kind, entry.is_sensitive) == ("100", Kind.INT, False)

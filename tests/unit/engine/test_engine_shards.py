@@ -186,9 +186,7 @@ async def refusal(future: asyncio.Future[object]) -> Error:
 
 def test_before_the_topic_exists_there_is_no_coordinator() -> None:
     async def scenario(topic: Topic) -> None:
-        assert await refusal(topic.shards.submit("key", Recall())) is (
-            Error.COORDINATOR_NOT_AVAILABLE
-        )
+        assert await refusal(topic.shards.submit("key", Recall())) is (Error.NOT_COORDINATOR)
         with pytest.raises(ApiError) as refused:
             topic.shards.partition_of("key")
         assert refused.value.error is Error.COORDINATOR_NOT_AVAILABLE
@@ -349,9 +347,7 @@ def test_a_topic_made_anew_starts_with_nothing() -> None:
         topic.led(HERE, HERE, topic_id=b"j" * 16)
         assert await topic.recall(0) == (0, ())
         topic.led()
-        assert await refusal(topic.shards.submit("key", Recall())) is (
-            Error.COORDINATOR_NOT_AVAILABLE
-        )
+        assert await refusal(topic.shards.submit("key", Recall())) is (Error.NOT_COORDINATOR)
 
     play(scenario)
 

@@ -122,7 +122,7 @@ def test_a_broker_without_groups_lists_none(tmp_path: Path) -> None:
         assert (response.error_code, response.groups) == (Error.NONE, [])
         request = DescribeGroupsRequest(groups=["g"])
         (row,) = (await node.call(request, DESCRIBE)).groups
-        assert row.error_code == Error.COORDINATOR_NOT_AVAILABLE
+        assert row.error_code == Error.NOT_COORDINATOR
 
     play(scenario, tmp_path)
 

@@ -129,7 +129,7 @@ def test_a_commit_of_unknown_topics_alone_asks_no_coordinator(tmp_path: Path) ->
         assert errors(await node.call(request, 9)) == [Error.UNKNOWN_TOPIC_OR_PARTITION]
         await node.create_topic("orders")
         request = commit_request(("orders", NO_TOPIC_ID, 0, 1))
-        assert errors(await node.call(request, 9)) == [Error.COORDINATOR_NOT_AVAILABLE]
+        assert errors(await node.call(request, 9)) == [Error.NOT_COORDINATOR]
 
     play(scenario, tmp_path)
 
@@ -240,7 +240,7 @@ def test_without_a_coordinator_every_version_has_a_place_for_the_error(
             error = response.error_code
         else:
             error = response.topics[0].partitions[0].error_code
-        assert error == Error.COORDINATOR_NOT_AVAILABLE
+        assert error == Error.NOT_COORDINATOR
 
     play(scenario, tmp_path)
 
@@ -280,6 +280,7 @@ def test_offsets_are_deleted_with_an_answer_for_every_place(tmp_path: Path) -> N
 
         assert (await delete("")).error_code == Error.INVALID_GROUP_ID
         assert (await delete("other", ("orders", 1))).error_code == Error.GROUP_ID_NOT_FOUND
+        assert (await delete("other", ("nothing", 0))).error_code == Error.GROUP_ID_NOT_FOUND
         response = await delete("g", ("orders", 1), ("orders", 0), ("orders", 9), ("nothing", 0))
         unknown = Error.UNKNOWN_TOPIC_OR_PARTITION
         assert response.error_code == Error.NONE

@@ -119,7 +119,7 @@ def test_joins_are_refused_with_the_members_own_id(version: int, tmp_path: Path)
 
 def test_a_group_without_its_topic_has_no_coordinator(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
-        unavailable = Error.COORDINATOR_NOT_AVAILABLE
+        unavailable = Error.NOT_COORDINATOR
         assert (await node.call(join_request(), JOIN)).error_code == unavailable
         assert (await node.call(sync_request("me"), SYNC)).error_code == unavailable
         leave = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id="me")])

@@ -446,6 +446,6 @@ def test_a_commit_is_known_to_be_done_when_its_answer_was_lost(tmp_path: Path) -
 def test_without_a_coordinator_clients_look_for_one(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         response = await init(node)
-        assert response.error_code == Error.COORDINATOR_NOT_AVAILABLE
+        assert response.error_code == Error.NOT_COORDINATOR
 
     play(scenario, tmp_path)
