@@ -11,7 +11,7 @@ import pytest
 
 from moldau import Admin, Consumer, TopicPartition, aio, errors
 from moldau.client import arrow
-from moldau.client.assignors import Assignment, RebalanceProtocol
+from moldau.client.assignors import Assignment, RangeAssignor, RebalanceProtocol
 from moldau.client.records import ConsumerRecords
 from tests.support.eventually import eventually
 from tests.support.topics import create_topic, fill
@@ -426,6 +426,52 @@ def test_a_listener_that_raises_while_partitions_are_taken_away_costs_no_assignm
     assert some(consumer)[0].topic_partition == two[1]
     with pytest.raises(LookupError, match="angry"):
         consumer.close()
+
+
+@pytest.mark.parametrize("strategy", [Swapping, RangeAssignor])
+def test_a_poll_that_is_cancelled_inside_a_listener_costs_no_assignment(
+    bootstrap: str, two: list[TopicPartition], fresh_name: Names, strategy: type
+) -> None:
+    async def story() -> tuple[list[str], set[TopicPartition]]:
+        told: list[str] = []
+        is_inside = asyncio.Event()
+
+        class Listener:
+            async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+                told.append("revoked")
+                if not is_inside.is_set():
+                    is_inside.set()
+                    await asyncio.sleep(3600)
+
+            def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+                told.append("assigned")
+
+        async with aio.Consumer(
+            bootstrap_servers=bootstrap,
+            group_id=fresh_name("g"),
+            partition_assignment_strategy=[strategy()],
+            auto_offset_reset="earliest",
+        ) as consumer:
+            consumer.subscribe([two[0].topic], Listener())  # type: ignore[arg-type]
+            while not told:
+                await consumer.poll(0.1)
+            consumer.enforce_rebalance()
+            poll = asyncio.create_task(_poll_on(consumer))
+            await is_inside.wait()
+            poll.cancel()
+            await asyncio.wait([poll])
+            while told.count("assigned") < 2:
+                await consumer.poll(0.1)
+            assert told[:3] == ["assigned", "revoked", "assigned"]
+            return told, consumer.assignment()
+
+    _, assignment = asyncio.run(asyncio.wait_for(story(), 60))
+    assert assignment == ({two[1]} if strategy is Swapping else set(two))
+
+
+async def _poll_on(consumer: aio.Consumer) -> None:
+    while True:
+        await consumer.poll(1)
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_start(

@@ -57,6 +57,7 @@ def is_long(told: Counter[str]) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_nothing_is_old_after_a_hundred_rebalances_seeks_pauses_and_failures(
     bootstrap: str, fresh_name: Callable[[str], str], strategy: str | None
@@ -76,6 +77,7 @@ def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.long
 @pytest.mark.compat
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_nothing_is_old_with_apache_kafka_either(
     apache: str, fresh_name: Callable[[str], str], strategy: str | None

@@ -171,7 +171,7 @@ class Consumer:
     def _until(self, timeout: float | None, take: Callable[[], T | None]) -> T | None:
         """What `take` gives once it gives something. Records are taken, decoded and deserialized
         in this thread, which also waits for them; the loop is asked only if there is more to do."""
-        engine = self._engine
+        engine = self._twin.engine
         deadline = None if timeout is None else monotonic() + timeout
         has_waited = False
         while True:

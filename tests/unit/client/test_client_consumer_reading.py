@@ -12,7 +12,7 @@ import pytest
 from moldau.client.arrow import table_of
 from moldau.client.consumer_buffer import BatchSlice, RecordBuffer
 from moldau.client.deserialization import RecordReader, batches_of, body_of
-from moldau.client.errors import KafkaError, SerializationError
+from moldau.client.errors import KafkaError, RecordDeserializationError, SerializationError
 from moldau.client.positions import Positions
 from moldau.client.records import ConsumerRecord, TimestampType
 from moldau.model.names import TopicPartition
@@ -270,3 +270,75 @@ def test_header_keys_that_are_not_utf8_are_readable_in_a_table() -> None:
     data = encode_batch([Record(headers=(("\udcff", b"x"),))])
     rows = table(buffered(data), 1).column("headers").to_pylist()
     assert rows == [[{"key": "\ufffd", "value": b"x"}]]
+
+
+def test_the_record_that_cannot_be_read_is_named_by_its_own_offset() -> None:
+    """Compaction leaves gaps in a batch: the position is before the gap, the record behind it."""
+
+    def checked(topic: str, data: bytes | None) -> bytes:
+        if data == b"x":
+            raise KeyError("x")
+        return data or b""
+
+    for codec in (Codec.NONE, Codec.GZIP):
+        records = [
+            Record(10, 100, None, b"a"),
+            Record(15, 100, b"k", b"x", (("h", b"v"),)),
+            Record(19, 100, None, b"b"),
+        ]
+        data = encode_batch(records, base_offset=10, codec=codec, keep_offsets=True)
+        buffer = buffered(data, 10, value_deserializer=checked)
+        assert [record.offset for record in taken(buffer)] == [10]
+        for _ in range(2):
+            with pytest.raises(RecordDeserializationError, match="t-0 at offset 15") as told:
+                taken(buffer)
+        assert (told.value.topic_partition, told.value.offset) == (TP, 15)
+        assert (told.value.key, told.value.value) == (b"k", b"x")
+        assert told.value.headers == (("h", b"v"),)
+        assert position(buffer) == 11
+        again = pickle.loads(pickle.dumps(told.value))
+        assert (again.offset, str(again)) == (15, str(told.value))
+
+
+def test_a_table_holds_what_comes_before_a_broken_batch_and_the_batch_is_told_next() -> None:
+    broken = bytearray(batch(2, "c"))
+    broken[-3] = 0x7E
+    for more in (batch(3, "d"), b""):
+        buffer = buffered(batch(0, "a") + batch(1, "b") + broken + more, check_crcs=False)
+        assert table(buffer).column("offset").to_pylist() == [0, 1]
+        assert position(buffer) == 2
+        for _ in range(2):
+            with pytest.raises(KafkaError, match="t-0 at offset 2 is corrupt: record 0 is broken"):
+                table(buffer)
+        assert position(buffer) == 2
+
+
+def test_an_offer_moves_nothing_until_it_is_handed_over() -> None:
+    buffer = buffered(batch(0, "a", "b", "c") + batch(3, "d"))
+    state = buffer.positions.of(TP)  # type: ignore[attr-defined]
+    state.fetch_offset = 4
+    buffer.take(2)
+    assert position(buffer) == 0
+    assert buffer.has_offer
+    assert not buffer.has_records()
+    round = state.round
+    buffer.mend()
+    assert state.fetch_offset == 0
+    assert state.round != round
+    assert not buffer.has_offer
+
+
+def test_an_offer_that_a_seek_overtook_moves_nothing() -> None:
+    buffer = buffered(batch(0, "a", "b"))
+    offer = buffer.take(2)
+    buffer.positions.of(TP).seek(1)  # type: ignore[attr-defined]
+    buffer.hand_over(offer)
+    assert position(buffer) == 1
+
+
+def test_no_record_is_handed_out_that_does_not_begin_at_the_position() -> None:
+    buffer = buffered(batch(0, "a", "b"))
+    state = buffer.positions.of(TP)  # type: ignore[attr-defined]
+    state.position = 1
+    assert not buffer.has_records()
+    assert taken(buffer) == []

@@ -101,3 +101,31 @@ def test_a_pattern_takes_whole_names_and_tells_of_changes() -> None:
     assert positions.topics == {"a", "bb"}
     assert not positions.match(["bb", "a"])
     assert positions.match(["bb"])
+
+
+def test_no_number_of_an_assignment_or_seek_is_ever_given_again() -> None:
+    positions = Positions()
+    positions.subscribe(["t"])
+    seen: list[int] = []
+    for _ in range(3):
+        positions.assign_from_group([T0])
+        state = positions.of(T0)
+        seen.append(state.round)
+        for change in (lambda s: s.seek(5), lambda s: s.reset(EARLIEST), lambda s: s.refetch()):
+            change(state)
+            seen.append(state.round)
+        positions.assign_from_group([])
+        seen.append(state.round)
+    assert len(set(seen)) == len(seen)
+
+
+def test_epochs_of_a_topic_with_the_same_name_check_nothing() -> None:
+    state = assigned(T0).of(T0)
+    state.topic_id = b"a" * 16
+    state.seek(5, 2)
+    state.meet_leader(b"a" * 16)
+    assert state.is_validating
+    state.believe(3)
+    state.meet_leader(b"b" * 16)
+    assert not state.is_validating
+    assert (state.position, state.epoch, state.leader_epoch) == (5, -1, -1)
