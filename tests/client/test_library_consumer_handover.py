@@ -496,3 +496,23 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(
     )
     consumer.resume([tp])
     assert [record.value for record in some(consumer, 20)] == [b"new0", b"new1"]
+
+
+def test_a_committed_position_holds_when_all_records_before_it_were_deleted(
+    bootstrap: str, make: Make, fresh_name: Names
+) -> None:
+    tp = TopicPartition(create_topic(bootstrap, fresh_name("deleted")), 0)
+    fill(bootstrap, tp, ["a", "b", "c"])
+    group = fresh_name("g")
+    consumer = make(group_id=group)
+    consumer.assign([tp])
+    assert offsets(consumer, 3) == [0, 1, 2]
+    consumer.commit()
+    consumer.close()
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.delete_records({tp: 3}).check()
+    later = make(group_id=group, auto_offset_reset="none")
+    later.assign([tp])
+    assert later.poll(0.5).is_empty()
+    fill(bootstrap, tp, ["d"])
+    assert some(later)[0].offset == 3

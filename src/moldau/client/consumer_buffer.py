@@ -181,6 +181,8 @@ class RecordBuffer:
     def one_by_one(self, offer: Offer, records: ConsumerRecords) -> Iterator[ConsumerRecord]:
         """Hand over record by record, for as long as nobody seeks, pauses or takes meanwhile."""
         is_whole = True
+        for tp in records.partitions() - offer.moves.keys():
+            yield from records.records(tp)
         for tp, move in offer.moves.items():
             state, expected = move.state, move.state.position
             for record in records.records(tp):
@@ -197,9 +199,9 @@ class RecordBuffer:
         self.has_offer = self.has_offer and not is_whole
 
     def mend(self) -> None:
-        """On the loop, inside a poll: fetch again what was taken and never handed over."""
-        if not self.has_offer:
-            return
+        """On the loop, inside a poll: fetch again what was taken and never handed over.
+
+        What is buffered must reach from the position to the next fetch without a gap."""
         partitions = self._positions.partitions
         reached = {tp: state.position for tp, state in partitions.items()}
         for fetched in list(self._ready):

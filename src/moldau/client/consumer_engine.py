@@ -215,11 +215,11 @@ class ConsumerEngine:
             )
         wait_s = WAIT_SECONDS_MAX if timeout_s is None else min(timeout_s, WAIT_SECONDS_MAX)
         deadline = self._loop.time() + wait_s
+        self.buffer.mend()
         with nullcontext() if self.group is None else self.group.polling():
             while True:
                 self.check_wakeup()
                 await self.call_back()
-                self.buffer.mend()
                 await self._keep_up(deadline)
                 self.fetcher.notice_leaders()
                 self.check_wakeup()
