@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,19 @@ def test_a_view_stops_with_a_sentence_when_its_topic_is_made_anew(
         eventually(lambda: "created anew" in told(view) or "deleted" in told(view))
 
 
+def test_the_sink_is_told_of_partitions_that_its_output_got_later(
+    bootstrap: str, fresh_name: Name
+) -> None:
+    target = make_topic(bootstrap, fresh_name("out"), 2)
+    transactions = PipelineTransactions(fresh_name("app"), {"bootstrap.servers": bootstrap})
+    transactions.open()
+    with closing(transactions):
+        assert transactions.partition_counts([target]) == {target: 2}
+        grow(bootstrap, target, 5)
+        assert transactions.partition_counts([target]) == {target: 5}
+
+
+@pytest.mark.long
 def test_keys_go_where_javas_producer_puts_them_also_after_the_output_has_grown(
     spark: Any, bootstrap: str, fresh_name: Name, tmp_path: Path
 ) -> None:

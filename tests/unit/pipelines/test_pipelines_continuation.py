@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from moldau.model.names import TopicPartition
 from moldau.pipelines.continuation import Plan, is_written
 from moldau.pipelines.markers import Marker
 from moldau.pipelines.sink_options import ContinuationError
+from tests.support import seeds
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -81,3 +84,64 @@ def test_a_marker_is_read_as_it_was_written_also_one_of_an_older_version() -> No
     assert Marker.decode(whole.encode()) == whole
     old = b'{"version":1,"query":"q","batch":3,"offsets":{"t":{"0":5}},"snapshot":null}'
     assert Marker.decode(old) == Marker("q", 3, {ONE: 5})
+
+
+class Pipeline:
+    """A driver with a checkpoint that is killed, saved and restored at random.
+
+    The output is the offsets that batches have written, in order."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.end = 0
+        self.planned: list[int] = []
+        self.committed = 0
+        self.backups: list[tuple[list[int], int]] = []
+        self.markers: list[Marker] = []
+        self.output: list[int] = []
+        self.refusals = 0
+
+    def run_batch(self) -> None:
+        if self.committed == len(self.planned):
+            start = self.planned[-1] if self.planned else 0
+            if start == self.end:
+                return
+            self.planned.append(self.chance.randint(start + 1, self.end))
+        batch_id = self.committed
+        if not is_written("app", batch_id, self.markers, lambda n: plans(*self.planned)[n]):
+            start = self.planned[batch_id - 1] if batch_id else 0
+            self.output += range(start, self.planned[batch_id])
+            self.markers.append(marker(batch_id, self.planned[batch_id]))
+        if self.chance.random() < 0.7:
+            # Otherwise the driver dies before Spark has noted that the batch is done.
+            self.committed += 1
+
+    def step(self) -> None:
+        match self.chance.choice(("send", "run", "run", "save", "restore", "compact")):
+            case "send":
+                self.end += self.chance.randint(1, 5)
+            case "save":
+                self.backups.append((list(self.planned), self.committed))
+            case "restore" if self.backups:
+                planned, self.committed = self.chance.choice(self.backups)
+                self.planned = list(planned)
+            case "compact":
+                del self.markers[:-1]
+            case "run":
+                newest = (list(self.planned), self.committed)
+                try:
+                    self.run_batch()
+                except ContinuationError:
+                    self.refusals += 1
+                    self.planned, self.committed = newest
+
+
+def test_whatever_checkpoint_is_restored_no_offset_is_written_twice_or_left_out() -> None:
+    refusals = 0
+    for seed in seeds.several(200):
+        pipeline = Pipeline(random.Random(seed))
+        for _ in range(60):
+            pipeline.step()
+            assert pipeline.output == list(range(len(pipeline.output)))
+        refusals += pipeline.refusals
+    assert refusals or seeds.given() is not None
