@@ -28,7 +28,7 @@ from moldau.replication.replicas import Replicas
 
 if TYPE_CHECKING:
     from moldau.net.peers import PeerCalls
-    from moldau.transactions.commands import WriteMarkers
+    from moldau.transactions.commands import MarkersWritten, WriteMarkers
 
 log = logging.getLogger("kafka.coordinator.transaction.TransactionMarkerChannelManager")
 
@@ -36,6 +36,8 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 MARKERS_LANE = "markers"
 """Markers wait for replicas; whoever asks a coordinator before it writes must not wait behind."""
+ANSWER_AGAIN_MS = 500
+ANSWER_TRIES = 60
 ROUNDS_MAX = 1_000
 """Of one chore on one partition: each does a piece and says whether there is more."""
 
@@ -188,8 +190,21 @@ class Coordinators:
         else:
             written = await self._write_at(broker, ends, timeout_ms)
         for message, results in zip(messages, written, strict=True):
-            answer = message.answer(results, self._clock.wall_ms())
-            self.transactions.tell(message.transactional_id, answer)
+            self._tell(message.answer(results, self._clock.wall_ms()))
+
+    def _tell(self, answer: MarkersWritten, tries: int = ANSWER_TRIES) -> None:
+        """Markers are written once: what the coordinator cannot store of it now it is told again,
+        until silence makes it send them anew."""
+
+        def told(future: asyncio.Future[object]) -> None:
+            fault = None if future.cancelled() else future.exception()
+            is_passing = isinstance(fault, ApiError) and (
+                fault.error is Error.COORDINATOR_NOT_AVAILABLE
+            )
+            if is_passing and tries > 1:
+                self._timers.after(ANSWER_AGAIN_MS, lambda: self._tell(answer, tries - 1))
+
+        self.transactions.submit(answer.transactional_id, answer).add_done_callback(told)
 
     async def _write_at(
         self, broker: BrokerId, ends: list[TransactionEnd], timeout_ms: Millis

@@ -107,6 +107,29 @@ def test_markers_wait_for_a_leader_that_can_be_reached(tmp_path: Path) -> None:
     play(scenario, tmp_path, **ONE_PARTITION)
 
 
+def test_a_transaction_is_completed_soon_after_its_log_takes_facts_again(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        await with_coordinators(node)
+        both = (NODE_ID, 2)
+        node.place("slow", PartitionImage(NODE_ID, 0, both, both))
+        producer = await begin(node, TopicPartition("slow", 0))
+        await end(node, producer)
+        await turns()
+        log = node.replicas.find("__transaction_state", 0)
+        log.partition.has_enough_in_sync = False
+        marked = node.replicas.find("slow", 0)
+        marked.follower_fetched(2, marked.log.offset_end, node.clock.monotonic_ms())
+        await turns()
+        assert (await transaction(node)).state is State.PREPARE_COMMIT
+        log.partition.has_enough_in_sync = True
+        # Long before silence would make it send all markers anew.
+        node.time.pass_ms(1000)
+        await turns()
+        assert (await transaction(node)).state is State.COMPLETE_COMMIT
+
+    play(scenario, tmp_path, **ONE_PARTITION)
+
+
 def test_transactions_that_take_too_long_are_aborted(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         await with_coordinators(node)
