@@ -9,8 +9,10 @@ import pytest
 
 from moldau.config.changes import ConfigChange, ResourceType
 from moldau.controller import cluster_commands as commands
+from moldau.controller import office
 from moldau.controller.facts import TopicCreated
 from moldau.controller.topics import NewTopic
+from moldau.engine.machine import Decision
 from moldau.metadata import paths
 from moldau.metadata.shared_tree import SharedTree
 from moldau.metadata.store import Create, Delete
@@ -285,5 +287,91 @@ def test_any_broker_changes_settings_and_hands_out_producer_ids() -> None:
         notice = cluster.tree.tree.find(f"{paths.CONFIG_CHANGES}/{name}")
         assert notice is not None
         assert paths.decode_config_change(notice.data) == "topics/t"
+
+    play(story)
+
+
+# A controller that cannot work
+
+
+def test_a_controller_that_cannot_read_the_tree_on_gives_its_office_to_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        await cluster.create("t", 1, 3)
+        blind = cluster.controller
+        machine = blind.office.held().machine
+        decide = machine.decide
+
+        def fail(command: object, token: int, now_ms: int) -> Decision:
+            if isinstance(command, commands.ChangeBrokers):
+                raise RuntimeError("a mistake")
+            return decide(command, token, now_ms)
+
+        monkeypatch.setattr(machine, "decide", fail)
+        victim = next(broker for broker in cluster.alive if broker is not blind)
+        victim.crash()
+        await eventually(
+            lambda: [b for b in cluster.in_office if b.office.held().machine is not machine] != [],
+            "another term",
+        )
+        await eventually(lambda: victim.node_id not in cluster.state("t").isr, "the ISR is right")
+
+    play(story)
+
+
+def test_a_broker_that_cannot_begin_its_term_leaves_the_office_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def story(cluster: Cluster) -> None:
+        old = cluster.controller
+        able = next(broker for broker in cluster.alive if broker is not old)
+        loading = office.load
+
+        async def load(store: object, cluster_id: str, node_id: int, **more: bool) -> object:
+            if node_id != able.node_id:
+                raise RuntimeError("a mistake")
+            return await loading(store, cluster_id, node_id, **more)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(office, "load", load)
+        old.crash()
+        await eventually(lambda: cluster.in_office == [able], "who can, is in office")
+        await cluster.create("t", 1, 2)
+
+    play(story)
+
+
+def test_what_a_full_window_refuses_is_asked_again() -> None:
+    async def story(cluster: Cluster) -> None:
+        held = cluster.controller.office.held()
+        limit, held.engine._tokens_max = held.engine._tokens_max, 0
+        topic = paths.encode_topic(paths.TopicNode(b"i" * 16, ((0, 1),)))
+        cluster.tree.write([Create(paths.topic_path("found"), topic)], None)
+        (forgetful, *_) = (b for b in cluster.alive if not b.is_controller)
+        held.insist(commands.TellAgain(forgetful.node_id))
+        await asyncio.sleep(0.05)
+        assert "found" not in held.state.cluster.topics
+        held.engine._tokens_max = limit
+        await eventually(lambda: "found" in held.state.cluster.topics, "it was read again")
+        assert cluster.controller.office.held() is held
+
+    play(story)
+
+
+def test_a_list_from_before_a_creation_is_not_held_against_it() -> None:
+    async def story(cluster: Cluster) -> None:
+        held = cluster.controller.office.held()
+        events = held.events
+        assert events is not None
+        for number in range(20):
+            # The news of one creation come while the next one is on its way to the tree.
+            making = asyncio.create_task(cluster.create(f"t-{number}", 1, 1))
+            for _ in range(number % 7):
+                await asyncio.sleep(0)
+            events.look(paths.TOPICS)
+            await making
+            assert cluster.controller.office.held() is held
+        assert len(held.state.cluster.topics) == 20
+        assert sum(len(broker.roles) for broker in cluster.alive) == 20
 
     play(story)

@@ -70,12 +70,14 @@ class Client:
             broker, request, timeout_ms=TIMEOUT_MS, lane=lane, version=version
         )
 
+    def any_broker(self) -> int:
+        return self._chance.randrange(self._brokers)
+
     async def ask_any(self, request: Message, version: int, lane: str) -> Any:
         """Whoever answers."""
         while True:
-            broker = self._chance.randrange(self._brokers)
             try:
-                return await self.call(broker, request, version, lane)
+                return await self.call(self.any_broker(), request, version, lane)
             except PeerUnreachable:
                 await self.pause()
 
@@ -106,6 +108,11 @@ class Client:
                     self._leaders.setdefault(place, row.leader_id)
             if (topic, partition) not in self._leaders:
                 await self.pause()
+
+    def forget_topic(self, topic: str) -> None:
+        """Another one has its name now."""
+        self._leaders.pop((topic, 0), None)
+        self._epochs.pop((topic, 0), None)
 
     async def forget_leader(self, topic: str, partition: int) -> None:
         self._leaders.pop((topic, partition), None)

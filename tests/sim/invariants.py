@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from moldau.model.names import TopicPartition
+from moldau.model.names import TopicId, TopicPartition
 from moldau.records.batch import BatchHeader, read_header, whole_headers
 from moldau.records.codec import ControlType, decode_batch, decode_marker
 from moldau.replication.replica import Replica
@@ -18,6 +18,16 @@ from tests.sim.cluster import Host
 from tests.sim.world import SimLoop, World
 
 READ_BYTES = 1 << 20
+
+
+def place_of(place: TopicPartition, topic_id: TopicId) -> TopicPartition:
+    """Of the topic, and not of another that had the name before."""
+    return TopicPartition(f"{place.topic}#{topic_id.hex()[:8]}", place.partition)
+
+
+def _place(replica: Replica) -> TopicPartition:
+    place = replica.partition.topic_partition
+    return place_of(place, replica.log.topic_id) if place.topic.startswith("c") else place
 
 
 class Batch(NamedTuple):
@@ -137,7 +147,7 @@ class Invariants:
 
     def _compare(self, host: Host, replica: Replica, seen: Seen) -> None:
         partition = replica.partition
-        place = partition.topic_partition
+        place = _place(replica)
         name = f"{host.name} {place}"
         begins = partition.is_leader and (
             not seen.is_leader or seen.epoch != partition.leader_epoch
@@ -159,7 +169,7 @@ class Invariants:
 
     def _begin(self, host: Host, replica: Replica, seen: Seen) -> None:
         partition = replica.partition
-        place, epoch = partition.topic_partition, partition.leader_epoch
+        place, epoch = _place(replica), partition.leader_epoch
         self._world.note(
             f"{host.name} leads {place} epoch={epoch} isr={sorted(partition.isr)} "
             f"end={replica.log.offset_end} hw={partition.high_watermark}"
@@ -188,7 +198,7 @@ class Invariants:
         """The replica's log is the truth, up to the limit."""
         if self.losses:
             return
-        truth = self.truth(replica.partition.topic_partition)
+        truth = self.truth(_place(replica))
         offset = truth.batches[seen.matched - 1].offset_end if seen.matched else 0
         while offset < limit:
             batches = self._read(replica, offset, limit)

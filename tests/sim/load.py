@@ -11,6 +11,7 @@ import asyncio
 import random
 from typing import Any
 
+from moldau.metadata.znode_tree import ZnodeTree
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from moldau.net.peers import PeerUnreachable
@@ -35,6 +36,8 @@ from moldau.wire.messages.transactions import (
 from tests.sim.client import Client
 from tests.sim.invariants import Batch, Invariants
 from tests.sim.moves import Moves
+from tests.sim.topics import CLIENTS as TOPIC_CLIENTS
+from tests.sim.topics import Topics
 
 TOPIC = "t"
 PARTITIONS = 2
@@ -45,15 +48,19 @@ DISOWNED = frozenset({Error.INVALID_PRODUCER_ID_MAPPING, Error.INVALID_PRODUCER_
 LATEST = -1
 MOVES_RATIO = 0.4
 """Lives in which replicas are moved."""
+TOPICS_RATIO = 0.5
+"""Lives in which topics are made and deleted."""
 
 
 class Load:
-    def __init__(self, client: Client, invariants: Invariants) -> None:
+    def __init__(self, client: Client, invariants: Invariants, tree: ZnodeTree) -> None:
         self._client = client
         self._invariants = invariants
         self._tasks: list[asyncio.Task[None]] = []
         self.moves = Moves(client, TOPIC, PARTITIONS)
         self.with_moves = True
+        self.topics = Topics(client, invariants, tree)
+        self.with_topics = True
         self._coordinator: int | None = None
         """Of the transactions."""
         self.is_ending = False
@@ -76,11 +83,16 @@ class Load:
         chance = self._chance("moves")
         if self.with_moves and chance.random() < MOVES_RATIO:
             works.append(self.moves.run(chance))
+        if self.with_topics and self._chance("topics").random() < TOPICS_RATIO:
+            works += [
+                self.topics.run(number, self._chance(f"topics/{number}"))
+                for number in range(TOPIC_CLIENTS)
+            ]
         self._tasks += [self._client.loop.create_task(work) for work in works]
 
     def end(self) -> None:
         """What is under way is finished, nothing new begins."""
-        self.is_ending = self.moves.is_ending = True
+        self.is_ending = self.moves.is_ending = self.topics.is_ending = True
 
     @property
     def is_over(self) -> bool:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import gc
 import logging
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
+from moldau.controller.metadata_journal import MetadataJournal
+from moldau.engine.machine import JournalFault
 from moldau.metadata import paths
 from moldau.metadata.store import Delete
 from moldau.model.names import TopicPartition
@@ -24,6 +28,7 @@ BROKERS = 3
 FAULTY_MS = 8_000
 RECOVERY_MS = 60_000
 MEMORY = Path("/dev/shm")
+MISUNDERSTOOD = ("the node exists", "no such node", "expected version", "the node has children")
 
 
 class Outcome(NamedTuple):
@@ -41,13 +46,16 @@ class Scenario:
         self.network = Network(self.world)
         self.network.delay_us = self.chance.choice([(50, 500), (100, 3_000), (500, 30_000)])
         self.ensemble = Ensemble(self.network, SESSION_TIMEOUT_MS)
+        pace = self.world.chance("pace")
+        self.world.grain_us = pace.choice([1, 500, 4_000])
+        self.ensemble.tree.lag_us = pace.choice([(50, 500), (100, 5_000), (1_000, 80_000)])
         self.hosts = [
             Host(node_id, self.network, self.ensemble, directory, settings or {})
             for node_id in range(BROKERS)
         ]
         self.invariants = Invariants(self.world, self.hosts)
         self.client = Client(self.world, self.network, BROKERS)
-        self.load = Load(self.client, self.invariants)
+        self.load = Load(self.client, self.invariants, self.ensemble.tree.tree)
         self.acts = [
             (self._kill, 5),
             (self._stop, 2),
@@ -228,7 +236,14 @@ class Scenario:
                 found.append(wrong)
             if len(ends) > 1 or len(leaders) != 1 or len(leaders[0][1]) != BROKERS:
                 found.append(f"{TOPIC}-{partition} ends={sorted(ends)} leaders={leaders}")
-        return found
+        return found + self.load.topics.differences(self._end_at_leader)
+
+    def _end_at_leader(self, place: TopicPartition, topic_id: bytes) -> int | None:
+        for host in self.hosts:
+            known = None if host.replicas is None else host.replicas._replicas.get(place)
+            if known is not None and known.partition.is_leader and known.log.topic_id == topic_id:
+                return known.log.offset_end
+        return None
 
 
 def run(
@@ -250,12 +265,27 @@ def run(
             logging.getLogger().addHandler(handler)
             logging.getLogger().setLevel(logging.INFO)
         try:
-            return scenario.run()
+            with patch.object(MetadataJournal, "_break", _watched(scenario.world)):
+                return scenario.run()
         finally:
             logging.disable(logging.NOTSET)
             logging.getLogger().removeHandler(handler)
             if was_collecting:
                 gc.enable()
+
+
+def _watched(world: World) -> Callable[[MetadataJournal, JournalFault], None]:
+    """The tree refuses what a controller that was replaced wants to write, and nothing else: a
+    node that is there already or no longer, or another version than the state says, means that
+    the controller has misunderstood the tree."""
+    resign = MetadataJournal._break
+
+    def watched(journal: MetadataJournal, fault: JournalFault) -> None:
+        if any(word in fault.message for word in MISUNDERSTOOD):
+            world.fail(f"b{journal._term.broker} as controller resigns: {fault.message}")
+        resign(journal, fault)
+
+    return watched
 
 
 class TraceLog(logging.Handler):

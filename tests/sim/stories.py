@@ -78,7 +78,8 @@ def told(seed: int = 0) -> Iterator[Story]:
     place = str(MEMORY) if MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(prefix="moldau-sim-", dir=place) as directory:
         scenario = Scenario(seed, Path(directory))
-        scenario.load.with_moves = False
+        scenario.load.with_moves = scenario.load.with_topics = False
+        scenario.world.grain_us, scenario.ensemble.tree.lag_us = 1, (50, 500)
         logging.disable(logging.CRITICAL)
         try:
             story = Story(scenario)

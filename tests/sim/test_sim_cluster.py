@@ -17,11 +17,32 @@ SECONDS_MAX = 120
 SEEDS_MIN = 10
 SEEDS_LONG = 5_000
 UNCLEAN_FIRST = 16
+HASTY_FIRST, HASTY_SEEDS = 10, 30
+"""One of the first few shows it, the others are in reserve."""
 REPLAY = """
 from tests.sim.scenario import run
 outcome = run({seed})
 print("\\n".join(outcome.trace))
 assert not outcome.faults, outcome.faults
+"""
+HASTY = """
+from unittest.mock import patch
+from moldau.controller import cluster_commands as commands
+from moldau.controller import cluster_state
+from moldau.controller.tree_events import TreeEvents
+from tests.sim.scenario import run
+
+async def begin(events):
+    state = events._term.state
+    return commands.Known(frozenset(state.cluster.topics), frozenset(state.deleting))
+
+untouched = patch.object(cluster_state, "_touched_by", lambda fact: ())
+with patch.object(TreeEvents, "_begin", begin), untouched:
+    for seed in range({first}, {first} + {seeds}):
+        outcome = run(seed)
+        if outcome.faults:
+            print(outcome.faults[0])
+            break
 """
 UNCLEAN = """
 from tests.sim.scenario import run
@@ -79,3 +100,9 @@ def test_an_unclean_election_is_seen_to_lose_records(allows_loss: bool) -> None:
     done = simulate("-c", UNCLEAN.format(first=UNCLEAN_FIRST, seeds=20, allows_loss=allows_loss))
     assert done.returncode == 0, done.stderr[-2_000:]
     assert int(done.stdout) > 0
+
+
+def test_the_simulation_finds_a_controller_that_reads_the_tree_ahead_of_its_own_writes() -> None:
+    done = simulate("-c", HASTY.format(first=HASTY_FIRST, seeds=HASTY_SEEDS))
+    assert done.returncode == 0, done.stderr
+    assert "as controller resigns" in done.stdout or "is gone" in done.stdout, done.stdout

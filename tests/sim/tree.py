@@ -1,39 +1,94 @@
-"""ZooKeeper as one broker meets it: calls that take time, news in order, sessions that end.
+"""ZooKeeper as one broker meets it: servers that lag, calls that take time, news in order,
+sessions that end.
+
+There are three servers. A write is decided by the leader and reaches each server after a while of
+its own, in the order of the writes; a session is with one of them and reads what that one has. So
+a read may be older than another broker's write that is done, never older than what the session has
+seen before. A session's requests are served one after the other: who writes and then reads sees
+the write. News of a change come before the answer to any read that sees it.
 
 Requests and answers of a session travel in order, over the simulated network's cuts. The ensemble
 ends a session that it has not heard of for the session time-out; the broker learns of that when it
 is heard again. A broker that hears nothing for two thirds of that time gives up its calls, whose
-outcome nobody knows then.
+outcome nobody knows then: a write that was on its way may still be done.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple
 
 from moldau.metadata.shared_tree import SharedTree, TreeSession
 from moldau.metadata.store import Node, NoNode, Op, SessionState, StoreError, StoreUnavailable
+from moldau.metadata.znode_tree import Change, Planned, ZnodeTree
 from tests.sim.network import Network
-from tests.sim.world import SimLoop
+from tests.sim.world import SimLoop, World
 
 ZOOKEEPER = "zookeeper"
 BEAT_US = 250_000
+SERVERS = 3
 
-T = TypeVar("T")
+
+class Entry(NamedTuple):
+    """One write, as the servers repeat it."""
+
+    changes: Sequence[Change]
+    transaction: int
+    events: Sequence[str]
+
+
+class Server:
+    """One of the ensemble: has the writes up to a point."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.tree = ZnodeTree()
+        self.applied = 0
+        self.sessions: list[SimSession] = []
+        self._entries = entries
+
+    def catch_up(self, count: int) -> None:
+        while self.applied < count:
+            entry = self._entries[self.applied]
+            self.applied += 1
+            self.tree.apply(entry.changes, entry.transaction)
+            for session in self.sessions:
+                session.hear(entry.events)
+        for session in self.sessions:
+            session.go_on()
+
+
+class Quorum(SharedTree):
+    """The tree of the leader, and the servers behind it."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self.lag_us = (50, 500)
+        self.entries: list[Entry] = []
+        self.servers = [Server(self.entries) for _ in range(SERVERS)]
+        self._chance = world.chance("quorum")
+
+    def _written(self, planned: Planned) -> None:
+        self.entries.append(Entry(planned.changes, self.tree.transaction, planned.events))
+        for server in self.servers:
+            lag_us = self._chance.randint(*self.lag_us)
+            self.world.after(lag_us, server.catch_up, len(self.entries))
 
 
 class Ensemble:
     def __init__(self, network: Network, session_timeout_ms: int) -> None:
         self.network = network
         self.world = network.world
-        self.tree = SharedTree()
+        self.tree = Quorum(self.world)
         self.timeout_us = session_timeout_ms * 1000
         self._sessions: list[SimSession] = []
         self.world.after(BEAT_US, self._beat)
 
     def session(self, loop: SimLoop) -> SimSession:
-        session = self.tree.join(SimSession(self, loop))
+        session = SimSession(self, loop)
         self._sessions.append(session)
         return session
 
@@ -43,7 +98,7 @@ class Ensemble:
     def over(self, session: SimSession) -> None:
         if session in self._sessions:
             self._sessions.remove(session)
-            self.tree.leave(session)
+            session.server.sessions.remove(session)
 
     def _beat(self) -> None:
         self.world.after(BEAT_US, self._beat)
@@ -51,13 +106,29 @@ class Ensemble:
             session.beat()
 
 
+class Call(NamedTuple):
+    """A request that has arrived at the session's server."""
+
+    number: int
+    read: Callable[[ZnodeTree], Any] | None
+    ops: Sequence[Op]
+    answer: asyncio.Future[Any]
+
+
 class SimSession(TreeSession):
     def __init__(self, ensemble: Ensemble, loop: SimLoop) -> None:
         super().__init__(ensemble.tree)
         self.loop = loop
         self._ensemble = ensemble
+        self._quorum = ensemble.tree
         self._world = ensemble.world
         self._chance = ensemble.world.chance(f"tree/{loop.name}/{ensemble.world.now_us}")
+        self.server = self._chance.choice(self._quorum.servers)
+        self.server.sessions.append(self)
+        self._waiting: deque[Call] = deque()
+        self._is_writing = False
+        self._reached: tuple[int, Call, Any] | None = None
+        """A write that the leader has done, and that the session's server has yet to do."""
         self._heard_us = ensemble.world.now_us
         self._has_expired = False
         self._is_suspended = False
@@ -119,13 +190,26 @@ class SimSession(TreeSession):
             self._tell(SessionState.EXPIRED)
         if self._is_suspended:
             self._is_suspended = False
+            self._connect()
             self._tell(SessionState.CONNECTED)
             self.loop.call_soon(self._watches.tell_all)
+
+    def _connect(self) -> None:
+        """With any server, but only one that has all that this session has seen. What an earlier
+        connection has left is not done any more."""
+        seen = self.server.applied
+        self.server.sessions.remove(self)
+        self._waiting.clear()
+        self._is_writing, self._reached = False, None
+        self.server = self._chance.choice(self._quorum.servers)
+        self.server.catch_up(max(seen, self.server.applied))
+        self.server.sessions.append(self)
 
     # Calls
 
     async def exists(self, path: str) -> Node | None:
-        return await self._ask(lambda: self._shared.tree.find(path))
+        found: Node | None = await self._start(partial(_find, path))
+        return found
 
     async def get(self, path: str) -> Node:
         node = await self.exists(path)
@@ -134,17 +218,21 @@ class SimSession(TreeSession):
         return node
 
     async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        return await self._ask(lambda: [self._shared.tree.find(path) for path in paths])
+        # Each is a request of its own: others' writes may come between them.
+        reads = [self._start(partial(_find, path)) for path in paths]
+        return [await read for read in reads]
 
     async def children(self, path: str) -> list[str]:
-        return await self._ask(lambda: self._shared.tree.children(path))
+        names: list[str] = await self._start(lambda tree: tree.children(path))
+        return names
 
     async def multi(self, ops: Iterable[Op]) -> list[str | int | None]:
-        listed = list(ops)
-        return await self._ask(lambda: self._shared.write(listed, self))
+        results: list[str | int | None] = await self._start(None, list(ops))
+        return results
 
     async def transaction(self) -> int:
-        return await self._ask(lambda: self._shared.tree.transaction)
+        number: int = await self._start(lambda tree: tree.transaction)
+        return number
 
     async def close(self) -> None:
         if not self._is_closed:
@@ -152,28 +240,61 @@ class SimSession(TreeSession):
             self._shared.end(self)
             self._ensemble.over(self)
 
-    async def _ask(self, work: Callable[[], T]) -> T:
+    def _start(
+        self, read: Callable[[ZnodeTree], Any] | None, ops: Sequence[Op] = ()
+    ) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = self.loop.create_future()
         if self._is_closed or self._is_suspended:
-            raise StoreUnavailable("/", "the metadata store cannot be reached")
-        answer: asyncio.Future[T] = self.loop.create_future()
+            fault = StoreUnavailable("/", "the metadata store cannot be reached")
+            answer.set_exception(fault)
+            return answer
         self._calls[answer] = None
+        answer.add_done_callback(self._answered)
         self._there_us = max(self._there_us, self._world.now_us + self._delay_us())
-        self._world.after(
-            self._there_us - self._world.now_us, self._arrive, self._number, work, answer
-        )
-        try:
-            return await answer
-        finally:
-            self._calls.pop(answer, None)
+        call = Call(self._number, read, ops, answer)
+        self._world.after(self._there_us - self._world.now_us, self._arrive, call)
+        return answer
 
-    def _arrive(self, number: int, work: Callable[[], Any], answer: asyncio.Future[Any]) -> None:
-        if number != self._number or self._has_expired or self._is_lost():
+    def _answered(self, answer: asyncio.Future[Any]) -> None:
+        self._calls.pop(answer, None)
+        if not answer.cancelled():
+            # Of many reads that fail together only the first is looked at by who asked.
+            answer.exception()
+
+    # At the session's server
+
+    def _arrive(self, call: Call) -> None:
+        if call.number == self._number and not self._has_expired and not self._is_lost():
+            self._waiting.append(call)
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Serve what can be served now."""
+        if self._reached is not None and self.server.applied >= self._reached[0]:
+            _, call, outcome = self._reached
+            self._is_writing, self._reached = False, None
+            self._settle_call(call, outcome)
+        while self._waiting and not self._is_writing:
+            call = self._waiting.popleft()
+            if call.read is None:
+                self._is_writing = True
+                self._world.after(self._delay_us() // 4, self._lead, call)
+            else:
+                self._settle_call(call, _outcome_of(partial(call.read, self.server.tree)))
+
+    def _lead(self, call: Call) -> None:
+        """A write has come to the leader. If the connection is gone it is done all the same, until
+        the session is with another server."""
+        is_moved = call.number != self._number and not self._is_suspended
+        if is_moved or self._has_expired or self._is_closed:
             return
-        try:
-            outcome: Any = work()
-        except StoreError as refusal:
-            outcome = refusal
-        self._reply(_settle, answer, outcome)
+        outcome = _outcome_of(lambda: self._shared.write(call.ops, self))
+        self._reached = len(self._quorum.entries), call, outcome
+        self.go_on()
+
+    def _settle_call(self, call: Call, outcome: Any) -> None:
+        if call.number == self._number and not self._has_expired and not self._is_lost():
+            self._reply(_settle, call.answer, outcome)
 
     def hear(self, events: Sequence[str]) -> None:
         if events and not self._has_expired and not self._is_lost():
@@ -199,6 +320,17 @@ class SimSession(TreeSession):
 
     def _delay_us(self) -> int:
         return self._chance.randint(100, 3_000)
+
+
+def _find(path: str, tree: ZnodeTree) -> Node | None:
+    return tree.find(path)
+
+
+def _outcome_of(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except StoreError as refusal:
+        return refusal
 
 
 def _settle(answer: asyncio.Future[Any], outcome: Any) -> None:

@@ -30,6 +30,9 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.now_us = 0
+        self.grain_us = 1
+        """What happens to the world happens at multiples of this: with a coarse grain much comes
+        at once, as to a busy process that looks at its sockets now and then."""
         self.trace: list[str] = []
         self.after_step: Callable[[SimLoop], None] = lambda loop: None
         self.faults: list[str] = []
@@ -60,7 +63,8 @@ class World:
     def after(self, delay_us: int, callback: Callable[..., None], *of: Any) -> asyncio.Handle:
         """Something that happens to the world, not in one of its processes."""
         handle = asyncio.Handle(callback, of, self._outside)
-        self.add(handle, None, self.now_us + max(1, delay_us))
+        at_us = self.now_us + max(1, delay_us)
+        self.add(handle, None, -(-at_us // self.grain_us) * self.grain_us)
         return handle
 
     def run_until(self, is_so: Callable[[], bool], within_ms: int) -> bool:

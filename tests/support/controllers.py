@@ -24,7 +24,7 @@ from moldau.metadata.shared_tree import SharedTree, TreeSession
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.model.errors import Error
 from moldau.net.peers import PeerUnreachable
-from moldau.replication.cluster_view import ClusterView
+from moldau.replication.cluster_view import FULL, ClusterView
 from moldau.wire.messages.replication import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -134,7 +134,7 @@ class Contender:
         error = Error.NONE
         if self.view.is_stale(request.controller_epoch):
             error = Error.STALE_CONTROLLER_EPOCH
-        elif request.broker_epoch != self.broker_epoch:
+        elif request.broker_epoch < self.broker_epoch:
             error = Error.STALE_BROKER_EPOCH
         if isinstance(request, UpdateMetadataRequest):
             if not error:
@@ -146,6 +146,7 @@ class Contender:
             return self._take_roles(request, error)
         assert isinstance(request, StopReplicaRequest)
         if not error:
+            self.view.heard(request.controller_epoch)
             for topic in request.topic_states:
                 for row in topic.partition_states:
                     self.roles.pop((topic.topic_name, row.partition_index), None)
@@ -158,6 +159,15 @@ class Contender:
         )
 
         topics = []
+        if not error:
+            self.view.heard(request.controller_epoch)
+        if not error and request.type == FULL:
+            named = {
+                (topic.topic_name, state.partition_index)
+                for topic in request.topic_states
+                for state in topic.partition_states
+            }
+            self.roles = {place: role for place, role in self.roles.items() if place in named}
         for topic in request.topic_states if not error else ():
             rows = []
             for state in topic.partition_states:

@@ -20,9 +20,10 @@ from moldau.metadata.store import (
     StoreUnavailable,
 )
 from moldau.metadata.watches import Watches, WatchHandle
-from moldau.metadata.znode_tree import ZnodeTree
+from moldau.metadata.znode_tree import Planned, ZnodeTree
 
 Session = TypeVar("Session", bound="TreeSession")
+T = TypeVar("T")
 
 
 class SharedTree:
@@ -57,9 +58,12 @@ class SharedTree:
                 self._owners[result] = writer
             elif isinstance(op, Delete):
                 self._owners.pop(op.path, None)
+        self._written(planned)
+        return planned.results
+
+    def _written(self, planned: Planned) -> None:
         for session in self._sessions:
             session.hear(planned.events)
-        return planned.results
 
     def end(self, session: TreeSession) -> None:
         """Take away what lives only as long as the session."""
@@ -103,16 +107,13 @@ class TreeSession(SingleWrites):
         self._listeners.append(listener)
 
     async def exists(self, path: str) -> Node | None:
-        await self._reach()
-        return self._shared.tree.find(path)
+        return await self._read(lambda tree: tree.find(path))
 
     async def get_many(self, paths: Sequence[str]) -> list[Node | None]:
-        await self._reach()
-        return [self._shared.tree.find(path) for path in paths]
+        return await self._read(lambda tree: [tree.find(path) for path in paths])
 
     async def children(self, path: str) -> list[str]:
-        await self._reach()
-        return self._shared.tree.children(path)
+        return await self._read(lambda tree: tree.children(path))
 
     async def multi(self, ops: Iterable[Op]) -> list[str | int | None]:
         self._must_reach()
@@ -121,8 +122,7 @@ class TreeSession(SingleWrites):
         return results
 
     async def transaction(self) -> int:
-        await self._reach()
-        return self._shared.tree.transaction
+        return await self._read(lambda tree: tree.transaction)
 
     def watch(self, path: str, listener: Callable[[str], None]) -> WatchHandle:
         return self._watches.add(path, listener)
@@ -136,11 +136,15 @@ class TreeSession(SingleWrites):
         if not self._is_cut_off and not self._is_closed:
             self._later(self._watches.tell, events)
 
-    async def _reach(self) -> None:
+    async def _read(self, read: Callable[[ZnodeTree], T]) -> T:
+        """What the tree holds when the read is asked for: a session's calls take effect in the
+        order they were started in, so a write that is started later must not be seen."""
         self._must_reach()
+        found = read(self._shared.tree)
         await asyncio.sleep(0)
         # Cut off on the way: the answer is lost.
         self._must_reach()
+        return found
 
     def _must_reach(self) -> None:
         if self._is_closed:
