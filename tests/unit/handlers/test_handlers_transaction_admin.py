@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.wire.messages.groups import FindCoordinatorRequest
 from moldau.wire.messages.transaction_admin import (
@@ -22,7 +23,7 @@ from moldau.wire.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
 )
-from tests.support.services import Node, play, turns
+from tests.support.services import NODE_ID, Node, batch, play, turns
 
 SETTINGS = {"transaction_state_log_num_partitions": "3"}
 LIST = 2
@@ -142,3 +143,19 @@ def test_a_partition_tells_who_wrote_to_it(tmp_path: Path) -> None:
         assert bad.partitions[0].error_code == Error.INVALID_TOPIC_EXCEPTION
 
     with_transactions(scenario, tmp_path)
+
+
+def test_a_follower_tells_who_wrote_to_its_own_log(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        both = (NODE_ID, 2)
+        node.place("led", PartitionImage(NODE_ID, 0, both, both))
+        records = batch(b"v", producer_id=77, producer_epoch=3, base_sequence=0)
+        node.replicas.find("led", 0).append(memoryview(bytearray(records)), 1, 0)
+        node.place("led", PartitionImage(2, 1, both, both))
+        request = DescribeProducersRequest(topics=[TopicRequest(name="led", partition_indexes=[0])])
+        (topic,) = (await node.call(request, 0)).topics
+        (partition,) = topic.partitions
+        assert partition.error_code == Error.NONE
+        assert [row.producer_id for row in partition.active_producers] == [77]
+
+    play(scenario, tmp_path)
