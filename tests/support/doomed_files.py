@@ -23,7 +23,8 @@ ROOT = str(Path(__file__).parents[2])
 
 def doom(number: int, at: str, calls: str, when: Path | None = None) -> Mapping[str, str]:
     """The environment of such a process."""
-    chosen = {DOOM: str(number), AT: at, CALLS: calls, "PYTHONPATH": ROOT}
+    path = os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    chosen = {DOOM: str(number), AT: at, CALLS: calls, "PYTHONPATH": path}
     return chosen if when is None else {**chosen, WHEN: str(when)}
 
 

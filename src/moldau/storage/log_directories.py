@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from moldau.model.names import TopicPartition
 from moldau.storage.directory_health import failure_behind, failure_of
 from moldau.storage.faults import StorageFault
 from moldau.storage.log_directory import DirectoryInUse, LogDirectory
@@ -41,6 +42,12 @@ class LogDirectories:
         """The one that the partition directory `path` lies in."""
         parent = os.path.dirname(path)
         return next(each for each in self.all if each.path == parent)
+
+    def forget(self, places: Sequence[TopicPartition]) -> None:
+        """There may have been logs of these names: what checkpoints say of them is not about those
+        that are about to be made. Raises StorageFault."""
+        for directory in self.online:
+            directory.restate({place: {} for place in places})
 
     def each_online(self, step: Callable[[LogDirectory], None]) -> None:
         """A step of the start; raises StorageFault when nothing is left."""

@@ -197,23 +197,24 @@ class LogDirectory:
         if fault is not None:
             raise fault
 
-    def restate(self, partition: TopicPartition, rows: Mapping[str, int]) -> None:
-        """From now on a new log has this name: let every checkpoint say of it what `rows` has by
-        file name and nothing else, those that are yet to be written included. Blocks if there is
-        anything to do."""
-        named = any(partition in offsets for offsets, _ in self._written.values())
-        if not (rows or named or self._waiting):
+    def restate(self, rows: Mapping[TopicPartition, Mapping[str, int]]) -> None:
+        """New logs are about to get these names: let every checkpoint say of each what `rows` has
+        by file name and nothing else, those that are yet to be written included. Blocks if there
+        is anything to do."""
+        written = [offsets for offsets, _ in self._written.values()]
+        named = any(partition in offsets for offsets in written for partition in rows)
+        if not (any(rows.values()) or named or self._waiting):
             return
         with self._writing:
             self._generation += 1
             if self._waiting:
-                self._restated[partition] = self._generation, rows
+                self._restated |= {place: (self._generation, row) for place, row in rows.items()}
             for name in CHECKPOINT_FILES:
-                written, generation = self._written.get(name, ({}, 0))
-                if written.get(partition) != rows.get(name):
-                    offsets = with_row(written, partition, rows.get(name))
-                    write_offsets(self.file(name), offsets)
-                    self._written[name] = offsets, generation
+                before, generation = self._written.get(name, ({}, 0))
+                after = with_rows(before, {place: row.get(name) for place, row in rows.items()})
+                if after != before:
+                    write_offsets(self.file(name), after)
+                    self._written[name] = after, generation
 
     def checkpointing(self, checkpoints: Checkpoints) -> Callable[[], StorageFault | None]:
         """The same as work for a thread. One that comes late does not overwrite a newer one."""
@@ -249,17 +250,18 @@ class LogDirectory:
     def _as_restated(
         self, name: str, offsets: Mapping[TopicPartition, int], generation: int
     ) -> Mapping[TopicPartition, int]:
-        for partition, (since, rows) in self._restated.items():
-            if generation < since:
-                offsets = with_row(offsets, partition, rows.get(name))
-        return offsets
+        newer = {
+            p: rows.get(name) for p, (since, rows) in self._restated.items() if generation < since
+        }
+        return with_rows(offsets, newer) if newer else offsets
 
 
-def with_row(
-    offsets: Mapping[TopicPartition, int], partition: TopicPartition, offset: int | None
+def with_rows(
+    offsets: Mapping[TopicPartition, int], rows: Mapping[TopicPartition, int | None]
 ) -> Mapping[TopicPartition, int]:
-    others = {place: each for place, each in offsets.items() if place != partition}
-    return others if offset is None else {**others, partition: offset}
+    """The same with these rows changed; None takes one out."""
+    changed = {**offsets, **rows}
+    return {place: offset for place, offset in changed.items() if offset is not None}
 
 
 def identify(

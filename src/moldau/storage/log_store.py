@@ -213,12 +213,10 @@ class LogStore:
         if made is None:
             self.forget_made(topic_partition)
             path = self.new_logs.path_for(topic_partition, self._sizes())
+            self._all.forget([topic_partition])
             loaded = self.new_logs.make_now(topic_partition, path, settings)
             made = MadeLog(path, NO_TOPIC_ID, loaded)
         path = made.path
-        # There may have been a log of this name: what checkpoints say of it is not about ours.
-        self.restate(path, topic_partition, {})
-        self.high_watermarks.pop(topic_partition, None)
         created = self.open_at(topic_partition, made.topic_id, path, settings, made.loaded)
         self.put(created)
         claim_topic_id(created, topic_id)
@@ -227,6 +225,13 @@ class LogStore:
 
     def prepare(self, wanted: Sequence[NewLog], done: Callable[[], None]) -> None:
         """Make new logs in the thread, for `create` to find; none of them may exist."""
+        try:
+            self._all.forget([each.topic_partition for each in wanted])
+        except StorageFault as fault:
+            # Whoever creates the logs meets it again and knows what to do.
+            log.error("checkpoint failed: %s", fault)
+            done()
+            return
         self.new_logs.make(wanted, self._sizes(), done)
 
     def forget_made(self, topic_partition: TopicPartition) -> None:
@@ -286,7 +291,7 @@ class LogStore:
 
     def restate(self, path: str, topic_partition: TopicPartition, rows: Mapping[str, int]) -> None:
         """What the checkpoints beside `path`, where a new log is to be, say of it."""
-        self._all.of(path).restate(topic_partition, rows)
+        self._all.of(path).restate({topic_partition: rows})
 
     def delete(self, topic_partition: TopicPartition) -> None:
         """Take the log out of service at once; its files go after file.delete.delay.ms. Raises
