@@ -59,15 +59,20 @@ class OneThread:
             self._works.append((work, done))
             self._changed.notify()
             if self._thread is None:
-                self._thread = Thread(target=self._serve, name=self._name, daemon=True)
-                self._thread.start()
+                self._begin()
 
     def stop(self) -> None:
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
-        if self._thread is not None:
-            self._thread.join()
+        joined = None
+        while self._thread is not joined and self._thread is not None:
+            joined = self._thread
+            joined.join()
+
+    def _begin(self) -> None:
+        self._thread = Thread(target=self._serve, name=self._name, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while True:
@@ -76,7 +81,21 @@ class OneThread:
                 if not self._works:
                     return
                 work, done = self._works.popleft()
+            self._do(work, done)
+
+    def _do(self, work: Work, done: Done) -> None:
+        outcome: StorageFault | None = StorageFault(
+            "cannot finish a work of", self._name, reason="an unforeseen error, told beside this"
+        )
+        is_over = False
+        try:
             outcome = work()
+            is_over = True
+        finally:
+            if not is_over:
+                # A bug: it ends this thread, with its trace, and costs this work alone.
+                with self._changed:
+                    self._begin()
             self._call_on_loop(done, outcome)
 
 

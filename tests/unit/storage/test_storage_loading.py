@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 from moldau.model.names import TopicPartition
 from moldau.records.batch import read_header
 from moldau.storage import loading
+from moldau.storage.faults import StorageFault
 from moldau.storage.loaded_log import LoadedLog
 from moldau.storage.log_store import LogStore
 from moldau.storage.recovery import Recovery
-from moldau.storage.threads import AtOnce
+from moldau.storage.threads import AtOnce, OneThread
 from tests.support.logs import SmallSettings, batch
 from tests.support.virtual_time import ManualClock
 
@@ -87,6 +89,25 @@ def test_a_log_that_cannot_be_loaded_because_of_a_bug_fails_the_start(
     store = make(threads)
     store.open("cluster")
     assert [store.logs[partition].offset_end for partition in PARTITIONS] == [3] * 4
+
+
+def test_a_work_that_fails_because_of_a_bug_costs_that_work_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    traces: list[BaseException | None] = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: traces.append(args.exc_value))
+    outcomes: list[StorageFault | None] = []
+    thread = OneThread(lambda done, outcome: done(outcome))
+
+    def broken() -> StorageFault | None:
+        raise IndexError("a bug")
+
+    for work in (broken, lambda: None, broken, lambda: None):
+        thread.run(work, outcomes.append)
+    thread.stop()
+    assert [str(each) for each in traces] == ["a bug", "a bug"]
+    assert [outcome is None for outcome in outcomes] == [False, True, False, True]
+    assert "an unforeseen error" in str(outcomes[0])
 
 
 def test_a_stop_before_the_logs_are_loaded_changes_no_file(make: Make, tmp_path: Path) -> None:
