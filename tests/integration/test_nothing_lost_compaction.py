@@ -8,6 +8,7 @@ import random
 import re
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.support import seeds
 from tests.support.broker_process import BrokerProcess
 from tests.support.compacted_load import CompactedLoad
 
-KILLS_SHORT, KILLS_LONG, KILLS_A_LIFE = 2, 200, 10
+KILLS_SHORT, KILLS_LONG, KILLS_A_LIFE = 2, 200, 5
 WATCHED = ("states-0", "ledger-0", "__consumer_offsets-0", "__transaction_state-0")
 IN_THE_MIDDLE = (".cleaned", ".swap", ".deleted")
 PATIENCE_SECONDS = 6.0
@@ -32,7 +33,8 @@ SETTINGS = {
 
 
 class Life:
-    """One log directory, from its first start on, through several kills."""
+    """One log directory, from its first start on, through several kills. In its first run nothing
+    is compacted, so that the second one begins with the first round of every log."""
 
     def __init__(self, chance: random.Random, directory: Path) -> None:
         self.chance = chance
@@ -44,14 +46,16 @@ class Life:
 
     def run(self, kills: int) -> None:
         try:
+            self.broker.settings["log.cleaner.enable"] = "false"
             self.start()
-            self.load.create(self.broker.bootstrap, self.chance.choice([8_000, 200_000]))
+            self.load.create(self.broker.bootstrap, self.chance.choice([3_000, 20_000, 200_000]))
             for _ in range(kills):
                 self.load.begin(self.broker.bootstrap)
                 self.await_moment()
                 self.broker.kill()
                 self.load.end()
                 self.note()
+                self.broker.settings["log.cleaner.enable"] = "true"
                 self.start()
                 self.load.check(self.broker.bootstrap)
             assert "Traceback" not in self.broker.log_text
@@ -61,22 +65,27 @@ class Life:
 
     def start(self) -> None:
         pick, settings = self.chance.choice, self.broker.settings
-        settings["log.cleaner.io.max.bytes.per.second"] = pick(["50000", "300000", "1e12"])
-        settings["log.segment.delete.delay.ms"] = pick(["0", "60000"])
+        is_slow = self.kills["all"] <= 2
+        paces = ["20000"] if is_slow else ["20000", "200000", "1e12"]
+        settings["log.cleaner.io.max.bytes.per.second"] = pick(paces)
+        settings["log.segment.delete.delay.ms"] = pick(["60000"] if is_slow else ["0", "60000"])
         settings["log.flush.offset.checkpoint.interval.ms"] = pick(["50", "60000"])
         self.broker.start()
 
     def await_moment(self) -> None:
-        """Some time, a file that tells of compaction, or the cleaner's checkpoint."""
-        kind = self.chance.choice(["time", "file", "file", "file", "checkpoint"])
+        """Some time, a file that tells of compaction, or the cleaner's checkpoint. In the first
+        rounds: a log whose segments have begun to be replaced."""
+        kind = self.chance.choice(["time", *["file"] * 3, "checkpoint"])
         deadline = time.monotonic() + PATIENCE_SECONDS
-        if kind == "time":
+        if not self.kills["all"]:
+            time.sleep(self.chance.uniform(1, 3))
+        elif self.kills["all"] <= 2:
+            self.await_file(WATCHED, ".deleted", deadline)
+        elif kind == "time":
             time.sleep(self.chance.uniform(0.1, 2.5))
         elif kind == "file":
-            topic, suffix = self.chance.choice(WATCHED), self.chance.choice(IN_THE_MIDDLE)
-            before = self.names(topic, suffix)
-            while self.names(topic, suffix) <= before and time.monotonic() < deadline:
-                time.sleep(0.0005)
+            suffix = self.chance.choice(IN_THE_MIDDLE)
+            self.await_file((self.chance.choice(WATCHED),), suffix, deadline)
         else:
             path = self.broker.data / "cleaner-offset-checkpoint"
             before_ns = path.stat().st_mtime_ns if path.exists() else 0
@@ -85,6 +94,13 @@ class Life:
                     break
                 time.sleep(0.0005)
         time.sleep(self.chance.choice([0, 0.001, 0.02]))
+
+    def await_file(self, topics: Sequence[str], suffix: str, deadline: float) -> None:
+        before = {topic: self.names(topic, suffix) for topic in topics}
+        while time.monotonic() < deadline:
+            if any(self.names(topic, suffix) - before[topic] for topic in topics):
+                return
+            time.sleep(0.0005)
 
     def names(self, topic: str, suffix: str) -> set[str]:
         directory = self.broker.data / topic

@@ -17,7 +17,14 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
 from moldau import Admin
 
@@ -165,11 +172,28 @@ class CompactedLoad:
     # After each start
 
     def create(self, bootstrap: str, segment_bytes: int) -> None:
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        """Topics of small segments. Those of the coordinators are made by their first use."""
+        client = {"bootstrap.servers": bootstrap, "log_level": 0}
+        admin = AdminClient(client)
         small = {**COMPACTED, "internal.segment.bytes": f"{segment_bytes}"}
         topics = [NewTopic(name, 1, 1, config=small) for name in (STATES, LEDGER)]
         for made in admin.create_topics([*topics, NewTopic("watched", 3, 1)]).values():
             made.result(SECONDS)
+        first = [ConsumerGroupTopicPartitions("first", [TopicPartition("watched", 0, 1)])]
+        [answer] = admin.alter_consumer_group_offsets(first).values()
+        answer.result(SECONDS)
+        Producer({**client, "transactional.id": "first"}).init_transactions(SECONDS)
+        change = ConfigEntry(
+            "internal.segment.bytes",
+            f"{segment_bytes}",
+            incremental_operation=AlterConfigOpType.SET,
+        )
+        internal = [
+            ConfigResource(ResourceType.TOPIC, name, incremental_configs=[change])
+            for name in ("__consumer_offsets", "__transaction_state")
+        ]
+        for changed in admin.incremental_alter_configs(internal).values():
+            changed.result(SECONDS)
 
     def check(self, bootstrap: str) -> None:
         client = {"bootstrap.servers": bootstrap, "log_level": 0}
