@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -87,6 +90,24 @@ def test_a_view_says_which_record_it_cannot_read(
             view.wait_until_current(30)
         with pytest.raises(ViewError, match="has stopped"):
             view.get("a")
+
+
+def test_a_value_that_cannot_be_shown_is_told_over_http(bootstrap: str, fresh_name: Name) -> None:
+    topic = make_topic(bootstrap, fresh_name("odd"))
+    send(bootstrap, topic, [("a", "[1]")])
+    with LiveView(bootstrap, topic, value="json") as view:
+        assert view.wait_until_current(30)
+        deep: list[Any] = []
+        for _ in range(100_000):
+            deep = [deep]
+        view._latest.rows["deep"] = deep
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            urllib.request.urlopen(f"{view.serve()}/keys/deep", timeout=30)
+        assert refusal.value.code == 500
+        assert "no JSON" in json.load(refusal.value)["error"]
+        view._latest.rows.clear()
+        while deep:
+            deep = deep.pop()
 
 
 def test_a_view_stops_with_a_sentence_when_its_topic_is_made_anew(

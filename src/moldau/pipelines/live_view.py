@@ -281,7 +281,10 @@ class _Handler(BaseHTTPRequestHandler):
             status, answer = 503, {"error": str(fault)}
         if isinstance(answer, dict):
             answer["took_ms"] = round((monotonic() - started) * 1000, 3)
-        body = json.dumps(answer).encode()
+        try:
+            body = json.dumps(answer).encode()
+        except (RecursionError, TypeError, ValueError) as fault:
+            status, body = 500, json.dumps({"error": f"The value is no JSON: {fault}"}).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
