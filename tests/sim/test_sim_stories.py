@@ -20,7 +20,7 @@ from moldau.wire.messages.replication import (
 from moldau.wire.messages.transactions import InitProducerIdRequest
 from tests.sim.client import NAME as CLIENT
 from tests.sim.cluster import SESSION_TIMEOUT_MS, Host
-from tests.sim.load import TOPIC, TRANSACTIONS
+from tests.sim.load import PARTITIONS, TOPIC, TRANSACTIONS
 from tests.sim.stories import Story, told
 from tests.sim.tree import BEAT_US, ZOOKEEPER
 
@@ -28,10 +28,14 @@ PLACE = TopicPartition(TOPIC, 0)
 WAIT_MS_MAX = 500
 """Beyond the session's end: for the controller's election and the partitions', and to be told."""
 ATTEMPT_MS = 100
+COORDINATOR_LEADS = 5
+"""A seed whose coordinator of transactions also leads a partition that is written to."""
 
 
-def produce(batch: bytes, transaction: str | None = None) -> ProduceRequest:
-    data = PartitionProduceData(index=PLACE.partition, records=batch)
+def produce(
+    batch: bytes, transaction: str | None = None, partition: int = PLACE.partition
+) -> ProduceRequest:
+    data = PartitionProduceData(index=partition, records=batch)
     return ProduceRequest(
         transactional_id=transaction,
         acks=-1,
@@ -44,9 +48,11 @@ def test_a_coordinator_that_does_not_know_it_was_replaced_disowns_a_new_producer
     """Cut off from ZooKeeper alone, a broker goes on to lead and to coordinate for a while. Asked
     by a leader that does not know better either, it denies a producer that its successor has let
     in: as in Apache Kafka, the producer has to begin anew."""
-    with told() as story:
+    with told(COORDINATOR_LEADS) as story:
         invariants, client = story.invariants, story.client
         old = story.leader(TRANSACTIONS)
+        led = [n for n in range(PARTITIONS) if story.leader(TopicPartition(TOPIC, n)) is old]
+        assert led, "another seed is needed: it has to lead a partition that is written to"
         story.scenario.network.cut(old.name, ZOOKEEPER)
         assert story.world.run_until(lambda: story.leader(TRANSACTIONS) is not old, 10_000)
         new = story.leader(TRANSACTIONS)
@@ -65,7 +71,7 @@ def test_a_coordinator_that_does_not_know_it_was_replaced_disowns_a_new_producer
                 base_sequence=0,
                 transactional=True,
             )
-            answer = await client.call(old.node_id, produce(batch, "y"), 11, "y")
+            answer = await client.call(old.node_id, produce(batch, "y", led[0]), 11, "y")
             return int(answer.responses[0].partition_responses[0].error_code)
 
         assert story.does(meet_the_old_one()) == Error.INVALID_PRODUCER_ID_MAPPING
