@@ -184,18 +184,18 @@ class RecordBuffer:
         for tp in records.partitions() - offer.moves.keys():
             yield from records.records(tp)
         for tp, move in offer.moves.items():
-            state, expected = move.state, move.state.position
+            state, round, position, epoch = move
+            expected = state.position
             for record in records.records(tp):
-                is_moved = state.round != move.round or state.position != expected
-                if is_moved or not state.is_readable:
+                if state.round != round or state.position != expected or state.is_paused:
                     is_whole = False
                     break
-                expected = record.offset + 1
-                state.position, state.epoch = expected, record.leader_epoch
+                state.position = expected = record.offset + 1
+                state.epoch = record.leader_epoch
                 yield record
             else:
-                if state.round == move.round and state.position == expected:
-                    state.position, state.epoch = move.position, move.epoch
+                if state.round == round and state.position == expected:
+                    state.position, state.epoch = position, epoch
         self.has_offer = self.has_offer and not is_whole
 
     def mend(self) -> None:
