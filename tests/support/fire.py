@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -191,9 +191,9 @@ class ClusterUnderFire:
         whom = whom or self._draw.choice(WHOM)
         how = how or self._draw.choice(HOW)
         if whom == "controller":
-            number = self.controller
+            number = _somebody(lambda: self.controller)
         elif whom == "zookeeper":
-            number = self.zookeeper_leader
+            number = _somebody(lambda: self.zookeeper_leader)
         else:
             number = self._draw.randrange(3)
         longest = SESSION_TIMEOUT_MS / 1000 * 2.2
@@ -248,3 +248,16 @@ class ClusterUnderFire:
         else:
             self._cut_servers.clear()
             self._gates.look()
+
+
+def _somebody(in_office: Callable[[], int]) -> int:
+    """Whoever holds the office, which may be vacant just now."""
+    found = -1
+
+    def is_held() -> bool:
+        nonlocal found
+        found = in_office()
+        return found >= 0
+
+    eventually(is_held, RECOVERY_SECONDS_MAX)
+    return found
