@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, cast
 
+from moldau.broker.long_work import LongWork
 from moldau.handlers.context import RequestContext
 from moldau.handlers.routes import Route
 from moldau.model.errors import ApiError, Error
@@ -37,6 +38,8 @@ HEADER_BYTES_KEPT = 1024
 """A longer header is read anew each time: nobody sends one, unless to fill the broker's memory."""
 FRAME_BYTES_INLINE = 64 * 1024
 """A longer request without records is decoded beside the loop."""
+NEVER_QUEUED = frozenset({0, 1, 4, 5, 6})
+"""Produce, Fetch and what the controller says: these wait for nobody's long requests."""
 ROWS_INLINE = 5_000
 """An answer with more rows is encoded beside the loop."""
 
@@ -100,6 +103,7 @@ class Dispatch:
         self.loop = loop
         self._calls: dict[int, _Call] = {}
         self._thread: ThreadPoolExecutor | None = None
+        self.long_work = LongWork(loop)
 
     def begin(self, connection: Connection, frame: memoryview) -> list[Chunk] | Answer:
         try:
@@ -257,6 +261,7 @@ class _Suspended(Answer):
         "_correlation_id",
         "_dispatch",
         "_is_cancelled",
+        "_is_encoding",
         "_must_cancel",
     )
 
@@ -276,6 +281,7 @@ class _Suspended(Answer):
         self._correlation_id = correlation_id
         self._coroutine = coroutine
         self._is_cancelled = False
+        self._is_encoding = False
         self._must_cancel = False
         self._await(awaited)
 
@@ -290,12 +296,18 @@ class _Suspended(Answer):
         self.may_be_overtaken = awaited is not None
         if awaited is None:
             # A bare yield, as in `asyncio.sleep(0)`: go on at the loop's next turn.
-            self._dispatch.loop.call_soon(self._resume)
+            if self._call.api_key in NEVER_QUEUED:
+                self._dispatch.loop.call_soon(self.resume)
+            else:
+                self._dispatch.long_work.rest(self)
             return
+        if not self._is_encoding:
+            self._dispatch.long_work.leave(self)
         awaited._asyncio_future_blocking = False
-        awaited.add_done_callback(self._resume)
+        awaited.add_done_callback(self.resume)
 
-    def _resume(self, _: object = None) -> None:
+    def resume(self, _: object = None) -> None:
+        ended = self._coroutine
         try:
             awaited = self._coroutine.send(None)
         except StopIteration as finished:
@@ -309,8 +321,12 @@ class _Suspended(Answer):
             if self._must_cancel:
                 self.cancel()
             return
-        if not self._is_cancelled:
-            self._finish(outcome)
+        try:
+            if not self._is_cancelled:
+                self._finish(outcome)
+        finally:
+            if self._coroutine is ended:
+                self._dispatch.long_work.leave(self)
 
     def _finish(self, outcome: Message | list[Chunk] | Exception | None) -> None:
         what = (self._connection, self._call, self._correlation_id)
@@ -322,6 +338,7 @@ class _Suspended(Answer):
             elif isinstance(outcome, list):
                 self.chunks = outcome  # encoded already
             elif outcome is not None and is_long(outcome, ROWS_INLINE):
+                self._is_encoding = True
                 self._coroutine = self._dispatch.encode_aside(*what[1:], outcome)
                 self._await(self._coroutine.send(None))
                 return

@@ -29,9 +29,14 @@ LONG = FRAME_BYTES_INLINE // 4
 
 class Client:
     def __init__(
-        self, dispatch: Dispatch, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        dispatch: Dispatch,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        address: tuple[str, int],
     ) -> None:
         self.dispatch = dispatch
+        self.address = address
         self.reader = reader
         self.writer = writer
 
@@ -52,7 +57,7 @@ async def serving(key: int, function: Callable[..., Any], services: Any) -> Asyn
     server.start()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        yield Client(dispatch, reader, writer)
+        yield Client(dispatch, reader, writer, ("127.0.0.1", port))
     finally:
         writer.close()
         server.stop()
@@ -110,6 +115,43 @@ def test_a_long_request_that_cannot_be_read_ends_its_connection() -> None:
             client.writer.write(frame)
             with contextlib.suppress(ConnectionResetError):
                 assert await client.reader.read() == b""
+
+    run(scenario)
+
+
+def test_long_requests_of_many_clients_are_worked_on_one_after_the_other() -> None:
+    async def scenario() -> None:
+        log: list[int] = []
+        gate = asyncio.get_running_loop().create_future()
+
+        async def work(request: Any, ctx: RequestContext, on: Any) -> MetadataResponse:
+            number = len(request.topics)
+            for _ in range(20):
+                log.append(number)
+                await asyncio.sleep(0)
+            if number == 1:
+                await gate  # makes room meanwhile
+                log.append(number)
+            if number == 2:
+                raise ZeroDivisionError
+            return MetadataResponse()
+
+        async with serving(METADATA, work, None) as client:
+            clients = [await asyncio.open_connection(*client.address) for _ in range(4)]
+            for number, (_, writer) in enumerate(clients, 1):
+                writer.write(asked(number))
+                await until(lambda seen=number: seen in log)
+            await until(lambda: log.count(4) == 20)
+            # Each had its first turn when it came; then the first was done before the second.
+            rest = [number for place, number in enumerate(log) if number in log[:place]]
+            assert rest == sorted(rest)
+            gate.set_result(None)
+            reader = clients[0][0]
+            assert await reader.readexactly(4)
+            assert log[-1] == 1
+            await until(lambda: len(client.dispatch.long_work) == 0)
+            for _, writer in clients:
+                writer.close()
 
     run(scenario)
 
