@@ -199,6 +199,9 @@ def test_a_bulk_with_a_value_that_cannot_be_sent_harms_no_other_batch(
         producer.send(topic, b"first", partition=0).get(30)
         with pytest.raises(errors.SerializationError):
             producer.send_many(topic, [b"good", 17])
+        # What was taken before it is sent; a batch without records would end the whole request.
+        producer.flush(30)
+        assert producer.metrics()["record-send-total"] == 2
         deliveries = [producer.send(topic, b"x", partition=p) for p in range(PARTITIONS)]
         for delivery in deliveries:
             assert delivery.get(30).offset >= 0
