@@ -359,3 +359,17 @@ def test_help_is_there_at_once() -> None:
     start = time.monotonic()
     assert moldau("topics", "--help").returncode == 0
     assert time.monotonic() - start < 1.0
+
+
+def test_what_a_console_consumer_has_not_printed_is_not_committed(tool: Run) -> None:
+    name, group = "unprinted", ("--group", "unprinted")
+    assert tool("topics", "--create", "--topic", name).returncode == 0
+    lines = "12345678\nshort\n87654321\n11112222\n"
+    assert tool("console-producer", "--topic", name, stdin=lines).returncode == 0
+    words = ("console-consumer", "--topic", name, *group, "--from-beginning")
+    broken = tool(*words, "--value-deserializer", "LongDeserializer")
+    assert broken.returncode == 1
+    assert len(broken.stdout.splitlines()) == 1
+    assert f"{name}-0 offset 1" in broken.stderr
+    rest = tool(*words, "--max-messages", "2", "--timeout-ms", "20000")
+    assert rest.stdout.splitlines() == ["87654321", "11112222"]

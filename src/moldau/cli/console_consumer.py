@@ -184,24 +184,31 @@ class Printing:
                 return
 
     def print(self, records: Any) -> None:
-        pieces = []
-        for number, record in enumerate(records):
+        pieces, done = [], 0
+        # Until they are printed, whatever comes in between.
+        self.unread = {partition: some[0].offset for partition, some in records.items()}
+        for record in records:
             if self.count_max is not None and 0 <= self.count_max <= self.count:
-                for left in records[number:]:
-                    self.unread.setdefault(left.topic_partition, left.offset)
                 break
+            done += 1
             try:
                 pieces.append(self.formatter.format(record))
             except (ValueError, LookupError, TypeError, AttributeError) as fault:
                 if not self.skips_errors:
-                    self.out.bytes(b"".join(pieces))
+                    self.write(pieces, records[done:])
                     raise CommandFault(
                         f"Error processing message at {record.topic_partition} offset"
                         f" {record.offset}, terminating consumer process: {fault}"
                     ) from None
             self.count += 1
+        self.write(pieces, records[done:])
+
+    def write(self, pieces: list[bytes], left: Any) -> None:
         self.out.bytes(b"".join(pieces))
         self.out.flush()
+        self.unread.clear()
+        for record in left:
+            self.unread.setdefault(record.topic_partition, record.offset)
 
     def give_back(self) -> None:
         """What was fetched and not printed must not be committed."""
