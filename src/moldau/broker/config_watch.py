@@ -37,12 +37,13 @@ class ConfigWatch:
         self._clock = clock
         self._timers = timers
         self._changed = changed
-        self._last_seen = ""
+        self._last_seen = self._note = ""
         self._seen_at: dict[str, Millis] = {}
         """When this broker first saw each note that is still there."""
         self._news = asyncio.Event()
         self._watch: Watch | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._is_stopped = False
 
     async def load(self) -> dict[str, Any]:
         """Everything, as arguments of `ClusterView.with_configs`."""
@@ -68,8 +69,23 @@ class ConfigWatch:
     def start(self) -> None:
         self._news.set()
         self._reading = asyncio.get_running_loop().create_task(self._read())
+        self._reading.add_done_callback(self._ended)
+
+    def _ended(self, reading: asyncio.Task[None]) -> None:
+        """Whatever one note has brought about, the next ones are read."""
+        fault = None if reading.cancelled() else reading.exception()
+        if fault is not None:
+            text = "The note %s about settings is passed over, it could not be followed"
+            log.error(text, self._note, exc_info=fault)
+            self._last_seen = max(self._last_seen, self._note)
+            self._timers.after(RETRY_MS, self._start_again)
+
+    def _start_again(self) -> None:
+        if not self._is_stopped:
+            self.start()
 
     async def stop(self) -> None:
+        self._is_stopped = True
         if self._watch is not None:
             self._watch.cancel()
         if self._reading is not None:
@@ -91,6 +107,7 @@ class ConfigWatch:
         names = await self._store.children(paths.CONFIG_CHANGES)
         for name in names:
             if name > self._last_seen:
+                self._note = name
                 await self._read_note(name)
                 self._last_seen = name
         for name in self._old(names):

@@ -159,6 +159,10 @@ class Member:
         timeout_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
         return await patiently(ask, clock=self._clock, timers=self._timers, timeout_ms=timeout_ms)
 
+    async def _while_session_lives(self, ask: Callable[[], Awaitable[T]]) -> T:
+        limit_ms = self._session_ms
+        return await patiently(ask, clock=self._clock, timers=self._timers, timeout_ms=limit_ms)
+
     @property
     def _session_ms(self) -> Millis:
         """After so long without an answer the session is over."""
@@ -195,14 +199,13 @@ class Member:
                 if known.created_by > before and known.data == data:
                     break  # an attempt whose outcome was unknown had succeeded
                 # Our own registration of a moment ago goes when its session ends; another's stays.
-                is_ours = paths.decode_broker(self._node_id, known.data) == self._node
-                if not is_ours or self._clock.monotonic_ms() > deadline_ms:
+                is_late = self._clock.monotonic_ms() > deadline_ms
+                if is_late or not candidacy.is_of(self._node, known):
                     raise DuplicateBroker(_duplicate(path)) from None
                 await self._timers.pause(RETRY_MS)
         self.broker_epoch = (await self._store.get(path)).created_by
         self._expiries_before = expiries
-        term = await self._store.exists(paths.CONTROLLER_EPOCH)
-        epoch = 0 if term is None else paths.decode_controller_epoch(term.data)
+        epoch = await candidacy.latest_epoch(self._store)
         if not self.view.is_stale(epoch):
             # Whoever was in office before has nothing to say to a broker that begins now.
             self.view.heard(epoch)
@@ -221,6 +224,13 @@ class Member:
             self._expiries += 1
         if state is SessionState.CONNECTED and not self._is_closed and self._registering is None:
             self._registering = asyncio.get_running_loop().create_task(self._register_again())
+            self._registering.add_done_callback(self._registering_ended)
+
+    def _registering_ended(self, registering: asyncio.Task[None]) -> None:
+        fault = None if registering.cancelled() else registering.exception()
+        if fault is not None:
+            log.error("This broker could not register and tries again", exc_info=fault)
+            self._timers.after(RETRY_MS, lambda: self._session_changed(SessionState.CONNECTED))
 
     async def _register_again(self) -> None:
         try:
@@ -259,12 +269,7 @@ class Member:
 
     async def learn_topics(self, names: Collection[str]) -> None:
         # Nobody tells this broker its roles a second time while its session lives.
-        known = await patiently(
-            lambda: self._configs.topics(names),
-            clock=self._clock,
-            timers=self._timers,
-            timeout_ms=self._session_ms,
-        )
+        known = await self._while_session_lives(lambda: self._configs.topics(names))
         before = self.view.image.topic_configs
         after = {name: row for name, row in before.items() if name not in known}
         after.update({name: row for name, row in known.items() if row})
@@ -344,9 +349,10 @@ class Member:
 
     async def log_dir_failed(self) -> None:
         """Tell the controller that replicas of this broker have lost their disk."""
-        data = paths.encode_log_dir_event(self._node_id)
+        path, data = paths.LOG_DIR_EVENT_PREFIX, paths.encode_log_dir_event(self._node_id)
         try:
-            await self._store.create(paths.LOG_DIR_EVENT_PREFIX, data, sequential=True)
+            # If the session ends meanwhile, the controller asks by itself when there is a new one.
+            await self._while_session_lives(lambda: self._store.create(path, data, sequential=True))
         except StoreError as fault:
             log.error("The controller could not be told of a failed log directory: %s", fault)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 from moldau.controller.metadata_journal import Term
 from moldau.metadata import paths
@@ -55,6 +56,19 @@ async def register(store: MetadataStore, node: BrokerNode, now_ms: Millis) -> No
     await store.create(
         paths.broker_path(node.id), paths.encode_broker(node, now_ms), ephemeral=True
     )
+
+
+def is_of(node: BrokerNode, known: Node) -> bool:
+    """Whether the registration that is there says the same as this one."""
+    path, decode = paths.broker_path(node.id), partial(paths.decode_broker, node.id)
+    return readable(path, known.data, decode) == node
+
+
+async def latest_epoch(store: MetadataStore) -> int:
+    """Of the controllers so far; 0 if there was none."""
+    path = paths.CONTROLLER_EPOCH
+    node = await store.exists(path)
+    return 0 if node is None else readable(path, node.data, paths.decode_controller_epoch) or 0
 
 
 async def take_office(store: MetadataStore, broker: BrokerId, now_ms: Millis) -> Term:

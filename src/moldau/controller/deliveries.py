@@ -60,7 +60,7 @@ class Deliveries:
         self._tell_again = tell_again
         self._timeout_ms = timeout_ms
         self._timers = timers
-        self._outbox = Outbox(self._deliver)
+        self._outbox = Outbox(self._deliver, self._failed)
         self._behind: set[Hashable] = set()
         """Those for whom requests were thrown away."""
 
@@ -83,6 +83,10 @@ class Deliveries:
 
     async def stop(self) -> None:
         await self._outbox.stop()
+
+    def _failed(self, broker: BrokerId) -> None:
+        """What was lost by a mistake is told anew, and not without a pause."""
+        self._timers.after(FAILED_RETRY_MS, lambda: self._tell_again(broker))
 
     async def _deliver(self, broker: BrokerId, requests: Sequence[ControlRequest]) -> None:
         for number, request in enumerate(requests):

@@ -27,8 +27,12 @@ Deliver = Callable[[Any, Sequence[Any]], Awaitable[None]]
 
 
 class Outbox:
-    def __init__(self, deliver: Deliver) -> None:
+    def __init__(
+        self, deliver: Deliver, failed: Callable[[Any], None] = lambda destination: None
+    ) -> None:
+        """`failed` hears of a destination whose messages were lost because `deliver` raised."""
         self._deliver = deliver
+        self._failed = failed
         self._queues: dict[Hashable, deque[object]] = {}
         """Of destinations that have a delivery under way."""
         self._deliveries: set[asyncio.Task[None]] = set()
@@ -77,6 +81,7 @@ class Outbox:
         fault = delivery.exception()
         if fault is not None:
             log.error("delivery failed destination=%s", destination, exc_info=fault)
+            self._failed(destination)
         if self._queues[destination]:
             self._start(destination)
         else:

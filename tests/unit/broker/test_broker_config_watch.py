@@ -7,6 +7,7 @@ import asyncio
 from moldau.broker.config_watch import NOTES_KEPT_MS, ConfigWatch
 from moldau.controller import candidacy
 from moldau.controller.facts import ConfigKind
+from moldau.controller.loading import UNREADABLE_SETTINGS
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
 from moldau.metadata.shared_tree import SharedTree
@@ -41,6 +42,38 @@ def test_notes_are_cleared_away_after_a_quarter_of_an_hour() -> None:
         await change("c")
         assert len(await session.children(paths.CONFIG_CHANGES)) == 2
         assert seen == ["a", "b", "c"]
+        await watch.stop()
+
+    asyncio.run(story())
+
+
+def test_settings_that_cannot_be_followed_or_read_do_not_keep_others_from_being_read() -> None:
+    async def story() -> None:
+        session = SharedTree().session()
+        await candidacy.lay_out(session)
+        time = ManualTime()
+        seen: list[str] = []
+
+        def changed(kind: ConfigKind, name: str, overrides: dict[str, str]) -> None:
+            if name == "poison":
+                raise RuntimeError("a mistake")
+            seen.append(name)
+
+        async def note(topic: str) -> None:
+            data = paths.encode_config_change(f"topics/{topic}")
+            await session.create(paths.CONFIG_CHANGE_PREFIX, data, sequential=True)
+
+        watch = ConfigWatch(session, time.clock, Timers(time.clock, time.call_later), changed)
+        await watch.load()
+        watch.start()
+        await session.create(paths.topic_config_path("bad"), b"{")
+        for topic in ("bad", "poison", "good"):
+            await note(topic)
+        for _ in range(20):
+            await asyncio.sleep(0.01)
+            time.pass_ms(100)
+        await eventually(lambda: seen == ["good"], "what can be followed")
+        assert await watch.topics(["bad"]) == {"bad": dict(UNREADABLE_SETTINGS)}
         await watch.stop()
 
     asyncio.run(story())

@@ -247,6 +247,25 @@ def test_settings_are_read_at_the_start_and_when_somebody_leaves_a_note() -> Non
     play(story)
 
 
+def test_a_failed_directory_is_told_of_though_the_store_could_not_be_reached_at_first() -> None:
+    async def story(tree: SharedTree) -> None:
+        world = await World(tree).start()
+        await world.member.join(NODE)
+        world.session.cut_off()
+        telling = asyncio.create_task(world.member.log_dir_failed())
+        await asyncio.sleep(0.05)
+        assert tree.tree.children(paths.LOG_DIR_EVENTS) == []
+        world.session.reconnect(expired=False)
+        await telling
+        # The controller may have read and removed it already: the number that it got stays.
+        folder = tree.tree.put_of(paths.LOG_DIR_EVENTS)
+        assert folder is not None
+        assert folder.children_made == 1
+        await world.stop()
+
+    play(story)
+
+
 def test_topics_that_get_a_first_replica_here_come_with_their_settings() -> None:
     async def story(tree: SharedTree) -> None:
         world = await World(tree).start()
