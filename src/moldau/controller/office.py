@@ -277,7 +277,8 @@ class Office:
         try:
             await held.submit(commands.TakeOver(deletions, self._config().delete_topic_enable))
         except ApiError as refusal:
-            self._cannot_work(held, f"the take-over was refused: {refusal.message}")
+            if not held.is_over:  # else another has become the controller meanwhile
+                self._cannot_work(held, f"the take-over was refused: {refusal.message}")
             return
         if held.events is not None:
             self._ready_at_ms = self._clock.monotonic_ms()
