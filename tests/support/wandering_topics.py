@@ -68,20 +68,23 @@ class WanderingTopics:
 
     def play_until_killed(self) -> None:
         environment = None
-        if self.chance.random() < 0.6:
-            number = self.chance.randrange(40)
-            environment = doom(number, r"/t\d-0|checkpoint", CHANGES, self._root / "armed")
+        armed, kind = self._root / "armed", self.chance.random()
+        if kind < 0.3:
+            environment = doom(self.chance.randrange(40), r"/t\d-0|checkpoint", CHANGES, armed)
+        elif kind < 0.7:
+            # Around the renames by which logs are deleted, put aside and moved.
+            environment = doom(self.chance.randrange(4), r"/t\d-0$", "rename", armed)
         main = MAIN if environment else "moldau.main"
         self.broker = BrokerProcess(
             self._root, overrides=self._settings, main=main, environment=environment
         )
         if self.chance.random() < 0.7:
-            (self._root / "armed").unlink(missing_ok=True)
+            armed.unlink(missing_ok=True)
         self.broker.spawn()
         if not self._has_started():
             return
         self._operate("check", "")
-        (self._root / "armed").touch()
+        armed.touch()
         timer = threading.Timer(self.chance.uniform(0.1, 4.0), self._kill)
         timer.start()
         while not self._is_dead():
