@@ -41,6 +41,8 @@ class TopicClient:
         self.acknowledged: dict[str, list[str]] = {}
         """By topic, of those that should be there."""
         self.deleted: set[str] = set()
+        self._free: set[str] = set()
+        """Those whose names are used again: no request for their deletion is on its way."""
         self.faults: list[str] = []
         self._cluster = cluster
         self._number = number
@@ -66,8 +68,8 @@ class TopicClient:
                 self._create(f"churn-{self._number}-{number}")
                 if self._chance.random() < 0.3:
                     self._delete(self._chance.choice(sorted(self.acknowledged)))
-                if self.deleted and self._chance.random() < 0.3:
-                    self._create(self._chance.choice(sorted(self.deleted)))
+                if self._free and self._chance.random() < 0.3:
+                    self._create(self._chance.choice(sorted(self._free)))
         except Exception as fault:
             # Told by the test, in its own thread.
             self.faults.append(f"client {self._number}: {fault!r}")
@@ -78,6 +80,7 @@ class TopicClient:
         new = NewTopic(name, 1, replica_assignment=[replicas])
         self._ask(lambda: self._admin.create_topics([new])[name], KafkaError.TOPIC_ALREADY_EXISTS)
         self.deleted.discard(name)
+        self._free.discard(name)
         self.acknowledged[name] = []
         self._write(name)
 
@@ -99,25 +102,34 @@ class TopicClient:
         producer.flush(90)
 
     def _delete(self, name: str) -> None:
-        self._ask(lambda: self._admin.delete_topics([name])[name], KafkaError.UNKNOWN_TOPIC_OR_PART)
+        is_repeated = self._ask(
+            lambda: self._admin.delete_topics([name])[name], KafkaError.UNKNOWN_TOPIC_OR_PART
+        )
         del self.acknowledged[name]
         # The name is free when the controller has heard from every replica.
         self._until(lambda: self._cluster.zookeeper.exists(f"/brokers/topics/{name}") is None)
         self.deleted.add(name)
+        if not is_repeated:
+            self._free.add(name)
 
-    def _ask(self, ask: Callable[[], object], done_already: int) -> None:
-        """Until it is done; `done_already` says that an attempt of unknown outcome had done it."""
+    def _ask(self, ask: Callable[[], object], done_already: int) -> bool:
+        """Until it is done; whether it took more than one request. `done_already` says that an
+        attempt of unknown outcome had done it."""
         is_repeated = False
         deadline = time.monotonic() + ATTEMPTS_SECONDS_MAX
         while True:
             try:
                 ask().result(ANSWER_SECONDS_MAX)  # type: ignore[attr-defined]
-                return
+                return is_repeated
             except KafkaException as refused:
                 code = refused.args[0].code()
                 if code == done_already and is_repeated:
-                    return
+                    return True
                 if code not in UNTIMELY or time.monotonic() > deadline:
+                    raise
+            except TimeoutError:
+                # The broker that was asked has died meanwhile.
+                if time.monotonic() > deadline:
                     raise
             is_repeated = True
             time.sleep(0.05)
