@@ -8,6 +8,7 @@ known; after a gap that no retry can fill, the epoch goes up by one and sequence
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 
 from moldau.client.producer_batch import SEQUENCE_MASK, ProducerBatch
@@ -17,6 +18,10 @@ from moldau.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 
 EPOCH_LAST = 0x7FFF
 """The epoch after this one does not exist: a new producer id is needed."""
+REMEMBERED_MAX = 5
+"""Batches of a producer and partition that a leader remembers. Were more of them sent since the
+oldest whose outcome is open, as when the leader changes while requests to the old one wait, that
+one would not be known as a repetition when it is sent again, and would be stored twice."""
 
 
 class PartitionSequences:
@@ -27,6 +32,7 @@ class PartitionSequences:
         "next_sequence",
         "producer_epoch",
         "producer_id",
+        "sent",
         "unresolved_end",
     )
 
@@ -39,8 +45,18 @@ class PartitionSequences:
         self.acked_offset_last = -1
         self.in_flight: list[ProducerBatch] = []
         """Batches with a sequence whose outcome is open, waiting for a retry or under way."""
+        self.sent: deque[int] = deque()
+        """First sequences of the batches from the oldest open one on, answered ones included."""
         self.unresolved_end: int | None = None
         """Set after a batch was given up whose fate is unknown: the sequence after it."""
+
+    @property
+    def sent_since_oldest(self) -> int:
+        sent = self.sent
+        oldest = self.in_flight[0].base_sequence if self.in_flight else None
+        while sent and sent[0] != oldest:
+            sent.popleft()
+        return len(sent)
 
     def restart(self, producer_id: int, producer_epoch: int) -> None:
         """From 0 in this epoch, with the batches that are still open."""
@@ -51,6 +67,7 @@ class PartitionSequences:
         for batch in self.in_flight:
             batch.set_producer(producer_id, producer_epoch, sequence)
             sequence = batch.sequence_end
+        self.sent = deque(batch.base_sequence for batch in self.in_flight)
         self.next_sequence = sequence
 
 
@@ -108,6 +125,8 @@ class SequenceBook:
             return False
         if not entry.in_flight:
             return True
+        if entry.sent_since_oldest >= REMEMBERED_MAX:
+            return False
         # A leader takes whatever sequence of a producer it sees first. If the first batch has to
         # be sent again, one sent right after it must not have been that.
         return batch.topic_partition in self.established and self._is_current(entry)
@@ -122,6 +141,7 @@ class SequenceBook:
         batch.set_producer(self.producer_id, self.producer_epoch, entry.next_sequence)
         batch.is_transactional = self.is_transactional
         entry.in_flight.append(batch)
+        entry.sent.append(batch.base_sequence)
         entry.next_sequence = batch.sequence_end
 
     def acked(self, batch: ProducerBatch, base_offset: int) -> None:
@@ -247,6 +267,7 @@ class SequenceBook:
             if _is_after(later.base_sequence, batch.base_sequence):
                 sequence = (later.base_sequence - batch.record_count) & SEQUENCE_MASK
                 later.set_producer(later.producer_id, later.producer_epoch, sequence)
+        entry.sent = deque(each.base_sequence for each in entry.in_flight)
         entry.next_sequence = (entry.next_sequence - batch.record_count) & SEQUENCE_MASK
 
 

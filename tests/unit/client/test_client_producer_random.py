@@ -1,8 +1,10 @@
 """Random losses between the accumulator and a model of a leader: each record once, in order.
 
-The leader follows Kafka's rules for sequences: it remembers five batches of a producer, drops what
-it has, refuses gaps, takes any first sequence of a producer it does not know, and wants 0 in a new
-epoch. A failure prints its seed.
+The leadership moves to other brokers, which have all that was stored; requests to the old one may
+stay without an answer for long while the new one is written to. The leader follows Kafka's rules
+for sequences: it remembers five batches of a producer, drops what it has, refuses gaps, takes any
+first sequence of a producer it does not know, and wants 0 in a new epoch. A failure prints its
+seed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from moldau.client.producer_sequences import SequenceBook
 from moldau.model.errors import Error
 from tests.support import seeds
 
-RECORDS = 300
+RECORDS = 600
 IN_FLIGHT_MAX = 5
 COUNT_MAX = 8
 """The leader calls batches of more records too large."""
@@ -52,14 +54,18 @@ class Leader:
         return Error.NONE
 
 
+Request = tuple[ProducerBatch, tuple[int, int, list[bytes | None]]]
+
+
 class World:
-    """One partition, one connection; a request is what was sent, not what the batch became."""
+    """One partition, one connection to its leader; a request is what was sent, not what the batch
+    became."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.leader = Leader()
         self.box = Accumulator(
-            batch_size_bytes=200,
+            batch_size_bytes=self.random.choice((60, 200)),
             linger_ms=0,
             buffer_memory_bytes=1 << 20,
             delivery_timeout_ms=1 << 30,
@@ -67,7 +73,9 @@ class World:
         self.book = SequenceBook()
         self.book.set_identity(1, 0)
         self.topic = self.box.topic_queues("t", 1)
-        self.wire: deque[tuple[ProducerBatch, tuple[int, int, list[bytes | None]]]] = deque()
+        self.wire: deque[Request] = deque()
+        self.stranded: list[list[Request]] = []
+        """Requests to brokers that led before and do not answer."""
 
     def place(self, value: bytes) -> None:
         size = record_bytes(None, value, ())
@@ -105,12 +113,23 @@ class World:
 
     def disconnect(self) -> None:
         """Some of the requests under way still arrive; no answer does."""
-        arriving = self.random.randint(0, len(self.wire))
-        for index, (batch, image) in enumerate(list(self.wire)):
-            if index < arriving:
-                self.leader.append(image)
-            self.refused(batch, Error.NETWORK_EXCEPTION)
+        self.move()
+        self.give_up()
+
+    def move(self) -> None:
+        """Another broker leads from now on, and the client knows. Some of the requests to the old
+        one were stored before; of none is it known."""
+        arriving = min(self.random.randint(0, 2 * IN_FLIGHT_MAX), len(self.wire))
+        for _, image in list(self.wire)[:arriving]:
+            self.leader.append(image)
+        self.stranded.append(list(self.wire))
         self.wire.clear()
+
+    def give_up(self) -> None:
+        """The connection to a broker that led before breaks at last."""
+        lost = self.stranded.pop(self.random.randrange(len(self.stranded)))
+        for batch, _ in lost:
+            self.refused(batch, Error.NETWORK_EXCEPTION)
 
     def refused(self, batch: ProducerBatch, error: Error) -> None:
         if error is Error.OUT_OF_ORDER_SEQUENCE_NUMBER:
@@ -126,13 +145,18 @@ def test_each_record_is_stored_once_and_in_order_whatever_is_lost(seed: int) -> 
     sent = [b"%d" % n for n in range(RECORDS)]
     waiting = deque(sent)
     for _ in range(100_000):
-        if waiting and world.random.random() < 0.6:
+        if waiting and world.random.random() < 0.7:
             for _ in range(world.random.randint(1, 20)):
                 if waiting:
                     world.place(waiting.popleft())
         world.send()
-        if world.wire:
-            if world.random.random() < 0.1:
+        if world.stranded and (not world.wire or world.random.random() < 0.05):
+            world.give_up()
+        elif world.wire:
+            chance = world.random.random()
+            if chance < 0.05:
+                world.move()
+            elif chance < 0.1:
                 world.disconnect()
             else:
                 world.answer()

@@ -75,6 +75,19 @@ def test_only_the_oldest_batch_is_sent_again_and_nothing_new_before_it_is_throug
     assert sequences.may_send(second)
 
 
+def test_no_more_is_sent_than_a_leader_remembers_while_the_oldest_batch_is_open() -> None:
+    sequences = book()
+    first, *others = sent(sequences, 10, 10, 10, 10, 10)
+    assert not sequences.may_send(batch())
+    for each in others:
+        # They are in the log after the first, and push it out of what the leader remembers.
+        sequences.acked(each, 0)
+        assert not sequences.may_send(batch())
+    sequences.acked(first, 0)
+    sent(sequences, 10, 10, 10, 10, 10)
+    assert not sequences.may_send(batch())
+
+
 def test_a_batch_behind_one_that_is_sent_again_is_retried_without_a_new_epoch() -> None:
     sequences = book()
     _, second = sent(sequences, 10, 10)
