@@ -71,8 +71,10 @@ class OneThread:
             joined.join()
 
     def _begin(self) -> None:
-        self._thread = Thread(target=self._serve, name=self._name, daemon=True)
-        self._thread.start()
+        thread = Thread(target=self._serve, name=self._name, daemon=True)
+        thread.start()
+        # Not before: whoever stops may join it at once.
+        self._thread = thread
 
     def _serve(self) -> None:
         while True:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 import confluent_kafka
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -94,8 +94,19 @@ class Stage:
             )
             for topic in ("__consumer_offsets", "__transaction_state")
         ]
-        for done in admin.incremental_alter_configs(resources).values():
-            done.result(60)
+
+        def is_done() -> bool:
+            try:
+                for done in admin.incremental_alter_configs(resources).values():
+                    done.result(60)
+            except KafkaException as refusal:
+                # ZooKeeper may be away for a moment. Other clients ask again by themselves.
+                if refusal.args[0].code() != KafkaError.KAFKA_STORAGE_ERROR:
+                    raise
+                return False
+            return True
+
+        eventually(is_done, seconds_max=60)
 
     def is_under_way(self) -> bool:
         """Whether every client that writes has been told of a success."""
