@@ -97,10 +97,15 @@ def test_coordinators_load_what_compaction_left(broker: BrokerProcess) -> None:
         def is_compacted() -> bool:
             # A segment is rolled by the next write: on a fast machine all went into the first.
             consumer.commit(offsets=[last], asynchronous=False)
-            return cleaned(broker, "__consumer_offsets") > COMMITS // 2
+            producer.begin_transaction()
+            producer.produce("t", "one more", "k")
+            producer.commit_transaction(30)
+            return (
+                cleaned(broker, "__consumer_offsets") > COMMITS // 2
+                and cleaned(broker, "__transaction_state") > TRANSACTIONS
+            )
 
         eventually(is_compacted, seconds_max=30)
-        eventually(lambda: cleaned(broker, "__transaction_state") > TRANSACTIONS, seconds_max=30)
         broker.kill()
         broker.start()
         found = consumer.committed([TopicPartition("t", p) for p in range(3)], timeout=30)
