@@ -63,6 +63,13 @@ class Kafka39Process(BrokerProcess):
                 stderr=subprocess.STDOUT,
             )
 
+    def start(self) -> None:
+        """Until it knows a controller: librdkafka asks once, and then waits for a request that
+        creates topics to run out of time."""
+        super().start()
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        eventually(lambda: admin.list_topics(timeout=30).controller_id >= 0, SECONDS_MAX)
+
 
 def with_heap(words: Sequence[str]) -> list[str]:
     return [*HEAP, *(word for word in words if not word.startswith("-Xmx"))]
