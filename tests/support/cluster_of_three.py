@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from tests.support.eventually import eventually
 from tests.support.zookeeper import ZooKeeperProcess, zookeeper
 
 SECONDS_MAX = 20
+READ_AGAIN_MAX = 1_000
 SETTINGS = {
     "zookeeper.session.timeout.ms": "2000",
     "controlled.shutdown.retry.backoff.ms": "100",
@@ -148,7 +149,11 @@ class ClusterOfThree:
 
     def log_bytes(self, broker: int, topic: str, partition: int = 0) -> bytes:
         folder = self.brokers[broker].data / f"{topic}-{partition}"
-        return b"".join(file.read_bytes() for file in sorted(folder.glob("*.log")))
+        for _ in range(READ_AGAIN_MAX):
+            # A segment that is being replaced has no file for a moment.
+            with suppress(FileNotFoundError):
+                return b"".join(file.read_bytes() for file in sorted(folder.glob("*.log")))
+        raise AssertionError(f"the segments in {folder} never stay for as long as they are read")
 
     def values(self, topic: str) -> list[str]:
         """All that a reader is given now."""
