@@ -11,6 +11,7 @@ from typing import Any
 
 from moldau.model.cluster import Endpoint
 from moldau.model.errors import Error
+from moldau.model.names import TopicId
 from moldau.net.peers import Peers, PeerUnreachable
 from moldau.wire.messages.groups import FindCoordinatorRequest
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -56,7 +57,7 @@ class Client:
         self._brokers = brokers
         self._chance = world.chance("client")
         self._leaders: dict[tuple[str, int], int] = {}
-        self._epochs: dict[tuple[str, int], int] = {}
+        self._epochs: dict[tuple[str, int], tuple[TopicId | None, int]] = {}
         self._peers = Peers(self.loop, self._endpoint_of, client_id=NAME)
 
     def _endpoint_of(self, broker: int) -> Endpoint | None:
@@ -101,10 +102,12 @@ class Client:
             answer = await self.ask_any(request, 12, "metadata")
             for row in answer.topics[0].partitions:
                 place = topic, row.partition_index
-                # As every client does: never back to a leader of an earlier epoch.
-                is_newer = row.leader_epoch >= self._epochs.get(place, -1)
+                # As every client does: never back to a leader of an earlier epoch, unless the
+                # topic is another one. Brokers may still tell of one that had its name before.
+                topic_id, epoch = self._epochs.get(place, (None, -1))
+                is_newer = topic_id != answer.topics[0].topic_id or row.leader_epoch >= epoch
                 if row.error_code == 0 and row.leader_id >= 0 and is_newer:
-                    self._epochs[place] = row.leader_epoch
+                    self._epochs[place] = answer.topics[0].topic_id, row.leader_epoch
                     self._leaders.setdefault(place, row.leader_id)
             if (topic, partition) not in self._leaders:
                 await self.pause()
