@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.broker_process import BrokerProcess
 from tests.support.eventually import eventually
+from tests.support.small_disk import DISK_BYTES, mounted
 
-DISK_BYTES = 4 << 20
 VALUE = random.Random(1).randbytes(20_000)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small disk")
@@ -26,14 +26,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "small"
-    path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(path)]
-    if subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("mounting is not possible here")
-    yield path
-    while path.is_mount():
-        subprocess.run(["umount", "-l", str(path)], check=True)
+    with mounted(tmp_path / "small") as path:
+        yield path
 
 
 WITHOUT_PRIVILEGES = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
