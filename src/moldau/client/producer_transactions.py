@@ -65,6 +65,8 @@ class Transactions:
         self._cluster = cluster
         self._timeout_ms = transaction_timeout_ms
         self._two_phase = enable_two_phase_commit
+        self._adding = asyncio.Lock()
+        """Held while the coordinator is told of partitions."""
 
     async def initialize(self) -> None:
         """A producer id and an epoch that fences everybody who had the transactional id before."""
@@ -91,7 +93,12 @@ class Transactions:
 
     async def add_partitions(self) -> None:
         """Tell the coordinator of partitions that are about to be written to (version 1)."""
-        new = sorted(self.machine.new_partitions)
+        async with self._adding:
+            new = sorted(self.machine.new_partitions)
+            if new:
+                await self._add(new)
+
+    async def _add(self, new: list[TopicPartition]) -> None:
         topics: dict[str, AddPartitionsToTxnTopic] = {}
         for topic, partition in new:
             row = topics.setdefault(topic, AddPartitionsToTxnTopic(name=topic))
@@ -153,6 +160,10 @@ class Transactions:
     async def end(self, *, is_commit: bool) -> None:
         """After everything was sent and answered; a transaction without content ends silently."""
         machine = self.machine
+        async with self._adding:
+            # Whoever is aborted may still be adding partitions. Only afterwards is it known whether
+            # the coordinator has a transaction to end; it must not be left to the next one.
+            pass
         lost_mapping = (
             isinstance(machine.last_error, KafkaError)
             and machine.last_error.code == Error.INVALID_PRODUCER_ID_MAPPING
