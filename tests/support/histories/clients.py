@@ -193,7 +193,11 @@ class ListAppender(Transactions):
             # Leaves it open: the next session of the id must fence and abort it.
             self.notes.operations.append(operation)
             writing.begin()
-            body()
+            try:
+                body()
+            finally:
+                # What it has read was read before this, not before it began.
+                operation.completed = now()
             return False
         return self.one(writing, operation, body)
 
