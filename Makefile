@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
-KERNELS := $(wildcard src/moldau/*/*.pxd)
+KERNELS := $(wildcard src/moldau/*/*.pxd src/moldau/*/*/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test test-long sim compat bench check docs clean
+.PHONY: help run demo quick test test-long sim sanitize compat bench check docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -32,8 +32,12 @@ run: $(CORE) ## start a broker on 127.0.0.1:9092, data in ./data
 demo: $(DEV) ## a broker and two word counts on Spark, live; ends by itself (needs java)
 	@$(BIN)/python examples/pipelines/demo.py
 
+quick: $(DEV) ## the tests of machines, files and messages: under a minute, no Java, no broker
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal --max-worker-restart=0 -m 'not compat and not long' tests/test_architecture.py \
+		tests/unit tests/scenarios tests/protocol --ignore=tests/unit/metadata/test_metadata_contract.py
+
 test: $(DEV) ## the whole test-suite except what needs Node, Go or Maven
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not compat and not long' --ignore=tests/pipelines
+	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart=0 -m 'not compat and not long' --ignore=tests/pipelines
 	$(BIN)/python -m pytest -m 'not compat and not long' tests/pipelines
 
 test-long: $(DEV) ## randomized tests in their long mode
@@ -41,6 +45,12 @@ test-long: $(DEV) ## randomized tests in their long mode
 
 sim: $(DEV) ## three brokers on a virtual clock under faults: SEEDS=n many, SEED=x one again
 	@PYTHONHASHSEED=0 $(BIN)/python -m tests.sim $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),100))
+
+sanitize: $(DEV) ## the compiled kernels under AddressSanitizer (needs gcc)
+	rm -rf build/sanitized
+	MOLDAU_SANITIZE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target build/sanitized .
+	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH=build/sanitized \
+		$(BIN)/python -m pytest -q -m 'not compat and not long' tests/unit/records tests/property
 
 compat: $(DEV) ## foreign clients: Python, Node, Go, Java (needs node, go, mvn)
 	$(BIN)/python -m pytest tests/compat
@@ -52,9 +62,11 @@ check: $(DEV) ## formatting, lint and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@if $(BIN)/pyright --version > /dev/null 2>&1; then $(BIN)/pyright --pythonpath $(BIN)/python; \
+	else echo "pyright is left out: it needs Node, and fetches itself on its first run"; fi
 
-docs: $(DEV) ## write the generated pages under docs/
-	$(BIN)/python docs/generate.py
+docs: $(DEV) ## write what is generated: reference pages, pictures, the blocking Admin
+	$(BIN)/python -m docs.generate
 
 clean: ## remove what the build made (not ./data)
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache src/*.egg-info $(VENV)

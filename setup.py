@@ -2,7 +2,8 @@
 
 Each kernel is a plain Python module with a `.pxd` beside it that gives the types. Without
 Cython or a compiler the same module runs uncompiled: slower, otherwise the same. Set
-MOLDAU_PURE_PYTHON=1 to leave the kernels uncompiled on purpose.
+MOLDAU_PURE_PYTHON=1 to leave the kernels uncompiled on purpose, MOLDAU_SANITIZE=1 to have every
+place they read and write checked by AddressSanitizer (`make sanitize`).
 """
 
 import os
@@ -25,6 +26,9 @@ DIRECTIVES = {
 }
 
 
+SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address"]
+
+
 class BuildWhatCompiles(build_ext):
     """A missing or broken compiler costs speed, never the installation."""
 
@@ -43,12 +47,14 @@ def kernels() -> list[Extension]:
         from Cython.Build import cythonize
     except ImportError:
         return []
+    is_sanitized = bool(os.environ.get("MOLDAU_SANITIZE"))
     # No -march: what is built here may run on another machine.
     modules = [
         Extension(
             ".".join(path.with_suffix("").parts[1:]),
             [path.as_posix()],
-            extra_compile_args=["-O3", "-g0"],
+            extra_compile_args=SANITIZED if is_sanitized else ["-O3", "-g0"],
+            extra_link_args=["-fsanitize=address"] if is_sanitized else [],
             optional=True,
         )
         for path in KERNELS

@@ -9,8 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
+from moldau.testing.broker_process import BrokerProcess
 from tests.support import apache_kafka, apache_kafka_39
-from tests.support.broker_process import BrokerProcess
 
 
 class Peer(Protocol):
@@ -62,9 +62,9 @@ def versions(wanted: set[str]) -> dict[str, str]:
 
 
 def kernel_is_compiled() -> bool:
-    from moldau.records import kernel
+    from moldau.records import batch_kernel
 
-    return not str(kernel.__file__).endswith(".py")
+    return not str(batch_kernel.__file__).endswith(".py")
 
 
 def machine() -> dict[str, str]:

@@ -94,7 +94,7 @@ def moldau_produce(work: Work) -> Outcome:
 
     value, topic, took = work.value, work.topic, list[float]()
     with Producer(bootstrap_servers=work.servers, linger_ms=LINGER_MS) as producer:
-        producer.send(topic, value).get(FLUSH_SECONDS_MAX)
+        producer.send(topic, value).result(FLUSH_SECONDS_MAX)
         with _timed(took):
             for _ in range(work.records - 1):
                 producer.send(topic, value)
@@ -107,7 +107,7 @@ def moldau_send_many(work: Work) -> Outcome:
 
     values, topic, took = [work.value] * POLL_RECORDS, work.topic, list[float]()
     with Producer(bootstrap_servers=work.servers, linger_ms=LINGER_MS) as producer:
-        producer.send(topic, values[0]).get(FLUSH_SECONDS_MAX)
+        producer.send(topic, values[0]).result(FLUSH_SECONDS_MAX)
         with _timed(took):
             left = work.records - 1
             while left > 0:
@@ -135,7 +135,7 @@ def moldau_consume(work: Work) -> Outcome:
 
 def moldau_poll_arrow(work: Work) -> Outcome:
     from moldau import Consumer
-    from moldau.client.arrow import schema
+    from moldau.client.consumer.arrow_tables import schema
 
     schema()
     reading = Reading(work)

@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from benchmarks.cluster_requests import ask_cluster
+from moldau.testing.broker_process import BrokerProcess
+from moldau.testing.zookeeper_process import ZooKeeperProcess
 from tests.support.apache_kafka import GARBAGE_COLLECTOR, free_ports
 from tests.support.apache_kafka_39 import java39_command
-from tests.support.broker_process import BrokerProcess
-from tests.support.zookeeper import ZooKeeperProcess
 
 BROKERS = 3
 SESSION_MS = 6000

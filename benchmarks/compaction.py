@@ -20,8 +20,8 @@ from pathlib import Path
 from benchmarks import requests
 from benchmarks.control import Control, wait_for_first_ack
 from benchmarks.process_usage import tree_cpu_seconds, tree_resident_bytes
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.apache_kafka import ApacheKafka
-from tests.support.broker_process import BrokerProcess
 
 TOPIC, PROBE = "compacted", "beside"
 MB, GB = 1000**2, 1000**3
@@ -88,7 +88,7 @@ def running(name: str, directory: Path) -> Iterator[tuple[int, int, Path]]:
 
 def fill(port: int, keys: int, bytes_total: int) -> int:
     """Keys at random, so that most of the log is old values; how many records."""
-    from moldau.records.codec import Record, encode_batch
+    from moldau.records.batch_codec import Record, encode_batch
 
     chance, value, sent = random.Random(7), bytes(VALUE_BYTES), 0
     now_ms = int(time.time() * 1000)
@@ -103,7 +103,7 @@ def fill(port: int, keys: int, bytes_total: int) -> int:
 
 def set_topic(port: int, **configs: object) -> None:
     """Make the topic with these settings, or give it these."""
-    from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    from confluent_kafka.admin import (
         AdminClient,
         AlterConfigOpType,
         ConfigEntry,

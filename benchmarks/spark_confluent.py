@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from moldau.pipelines.options import parse_options
-from moldau.pipelines.source import schema_of
+from moldau.pipelines.source.data_source import schema_of
+from moldau.pipelines.source.source_options import parse_options
 
 CONSUME_RECORDS = 20_000
 POLL_SECONDS = 5.0

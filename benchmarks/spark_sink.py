@@ -19,7 +19,7 @@ from benchmarks.spark_source import PARTITIONS, SEND_ROWS, fill
 from moldau import Admin, NewTopic
 from moldau.pipelines import Kafka, session
 from moldau.pipelines.kafka import GUARANTEES
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 
 ROWS = {100: 2_000_000, 1000: 400_000}
 BATCHES = 4

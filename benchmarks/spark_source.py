@@ -19,7 +19,7 @@ from typing import Any
 from benchmarks.brokers import machine
 from moldau import Admin, NewTopic, Producer
 from moldau.pipelines import session
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.spark_connector import VERSION, connector_jars
 
 ROOT = Path(__file__).parent.parent

@@ -12,23 +12,25 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.broker_cluster import ClusterSettings
-from moldau.config.broker_foreign import ForeignSettings
-from moldau.config.broker_groups import GroupSettings
-from moldau.config.broker_log import LogSettings
-from moldau.config.broker_network import NetworkSettings
-from moldau.config.broker_security import SecuritySettings
-from moldau.config.broker_share import ShareSettings
-from moldau.config.client import ClientSettings
-from moldau.config.client_admin import AdminConfig
-from moldau.config.client_consumer import ConsumerConfig
-from moldau.config.client_metrics import ClientMetricsConfig
-from moldau.config.client_producer import ProducerConfig
-from moldau.config.definition import DAY, HOUR, LONG_MAX, MINUTE, SECOND, Setting, Settings
-from moldau.config.group import GroupConfig
-from moldau.config.topic import TopicConfig
-from moldau.controller.features import FEATURES
+from docs.blocking_admin import TARGET, blocking_admin
+from docs.pictures import PICTURES, pictures
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.broker_settings.cluster_settings import ClusterSettings
+from moldau.config.broker_settings.coordinator_settings import GroupSettings
+from moldau.config.broker_settings.foreign_settings import ForeignSettings
+from moldau.config.broker_settings.network_settings import NetworkSettings
+from moldau.config.broker_settings.security_settings import SecuritySettings
+from moldau.config.broker_settings.share_group_settings import ShareSettings
+from moldau.config.broker_settings.storage_settings import LogSettings
+from moldau.config.client_metrics_config import ClientMetricsConfig
+from moldau.config.client_settings.admin_settings import AdminConfig
+from moldau.config.client_settings.common_settings import ClientSettings
+from moldau.config.client_settings.consumer_settings import ConsumerConfig
+from moldau.config.client_settings.producer_settings import ProducerConfig
+from moldau.config.group_config import GroupConfig
+from moldau.config.setting_definition import DAY, HOUR, LONG_MAX, MINUTE, SECOND, Setting, Settings
+from moldau.config.topic_config import TopicConfig
+from moldau.controller.rules.feature_rules import FEATURES
 from moldau.handlers.routes import ROUTES
 from moldau.model.errors import Error
 from moldau.wire.apis import APIS
@@ -50,7 +52,7 @@ SIZES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 def pages() -> dict[Path, str]:
-    """Every generated page by its path."""
+    """Every generated file by its path."""
     return {
         REFERENCE / "broker-configs.md": broker_configs(),
         REFERENCE / "topic-configs.md": topic_configs(),
@@ -61,6 +63,8 @@ def pages() -> dict[Path, str]:
         REFERENCE / "errors.md": errors(),
         REFERENCE / "api-versions.md": api_versions(),
         REFERENCE / "files.md": files(),
+        TARGET: blocking_admin(),
+        **pictures(),
     }
 
 
@@ -88,7 +92,7 @@ def first_sentence(path: Path) -> str:
 
 def broker_configs() -> str:
     parts = [
-        NOTE.format(table="src/moldau/config/broker*.py"),
+        NOTE.format(table="src/moldau/config/broker_settings"),
         "# Broker settings\n",
         "They stand in `server.properties`, one `key=value` per line, or on the command line as\n"
         "`--override key=value`. The column *changes* says whether a setting can be altered while\n"
@@ -121,7 +125,7 @@ def broker_configs() -> str:
 def topic_configs() -> str:
     return "\n".join(
         [
-            NOTE.format(table="src/moldau/config/topic.py"),
+            NOTE.format(table="src/moldau/config/topic_config.py"),
             "# Topic settings\n",
             "They are given when a topic is created and can be altered at any time. What a topic\n"
             "does not set it takes from the broker's setting beside it.\n",
@@ -133,7 +137,7 @@ def topic_configs() -> str:
 def group_configs() -> str:
     return "\n".join(
         [
-            NOTE.format(table="src/moldau/config/group.py and client_metrics.py"),
+            NOTE.format(table="src/moldau/config/group_config.py and client_metrics_config.py"),
             "# Settings of groups and client metrics\n",
             "`kafka-configs --entity-type groups` sets them for one group. What a group does not\n"
             "set it takes from the broker's setting beside it, and that setting's `min` and `max`\n"
@@ -153,7 +157,7 @@ def client_configs(client: str, table: type[ClientSettings]) -> str:
     common = [row for key, row in table.rows.items() if key in shared]
     return "\n".join(
         [
-            NOTE.format(table=f"src/moldau/config/client_{client.lower()}.py and client.py"),
+            NOTE.format(table="src/moldau/config/client_settings"),
             f"# {client} settings\n",
             f"`moldau.{client}` and `moldau.aio.{client}` take them as a mapping with these keys,\n"
             "or as keywords with underscores for dots.\n",
@@ -289,6 +293,7 @@ def spoken(value: int, units: Iterable[tuple[int, str]], plural: str = "") -> st
 
 def main() -> int:
     REFERENCE.mkdir(exist_ok=True)
+    PICTURES.mkdir(exist_ok=True)
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
         print(f"wrote {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")

@@ -77,7 +77,7 @@ def main(arguments: list[str]) -> int:
     mode = arguments[0]
     fresh_topics(NewTopic(INPUT, 1), NewTopic(OUTPUT, 1))
     with Producer(bootstrap_servers=BOOTSTRAP) as producer:
-        producer.send_many(INPUT, [str(number).encode() for number in range(COUNT)]).get(30)
+        producer.send_many(INPUT, [str(number).encode() for number in range(COUNT)]).result(30)
     try:
         work(mode, crashes=True)
     except Crash:

@@ -20,7 +20,7 @@ INPUT, OUTPUT, GROUP = "input-topic", "output-topic", "eos-group"
 def fill(count: int) -> None:
     with Producer(bootstrap_servers=BOOTSTRAP) as producer:
         values = [str(number).encode() for number in range(count)]
-        producer.send_many(INPUT, values, keys=values).get(timeout=120)
+        producer.send_many(INPUT, values, keys=values).result(timeout=120)
 
 
 def instance(number: int, left: threading.Semaphore, done: threading.Event) -> None:

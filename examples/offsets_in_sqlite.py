@@ -24,7 +24,7 @@ def pay() -> None:
     """Some payments to add up."""
     with Admin(bootstrap_servers=BOOTSTRAP) as admin:
         if TOPIC not in admin.list_topics():
-            admin.create_topics([NewTopic(TOPIC, PARTITIONS)]).check()
+            admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
     with Producer(bootstrap_servers=BOOTSTRAP) as producer:
         for number in range(300):
             producer.send(TOPIC, str(number % 7), key=("ann", "bob", "eve")[number % 3])

@@ -29,7 +29,7 @@ def produce(is_sync: bool, count: int | None, stop: threading.Event) -> None:
                 return
             value = f"test{number}"
             if is_sync:
-                metadata = producer.send(TOPIC, value, key=str(number)).get(timeout=30)
+                metadata = producer.send(TOPIC, value, key=str(number)).result(timeout=30)
                 print(f"sent {value} to {metadata.partition} at {metadata.offset}")
             else:
                 producer.send(TOPIC, value, key=str(number), on_delivery=told)

@@ -22,7 +22,7 @@ from wordcount import INPUT, OUTPUT, WINDOWED_OUTPUT, start, start_windowed
 
 from moldau import Admin, NewTopic, Producer
 from moldau.pipelines import Kafka, session
-from moldau.pipelines.live_view import LiveView
+from moldau.pipelines.tables.live_view import LiveView
 
 LINES = (
     "all streams lead to kafka",
@@ -95,7 +95,7 @@ def show(bootstrap: str, folder: str) -> int:
                 NewTopic(OUTPUT, 1, configs=compacted),
                 NewTopic(WINDOWED_OUTPUT, 1, configs=compacted),
             ]
-        ).check()
+        )
     spark = session("demo", "local[2]", spark_sql_shuffle_partitions=1)
     k = Kafka(spark, bootstrap)
     queries = [start(k, folder), start_windowed(k, folder)]

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.pipelines import Kafka, session, windows
-from moldau.pipelines.codecs import string
+from moldau.pipelines.formats.column_codecs import string
 
 INPUT = "streams-plaintext-input"
 OUTPUT = "streams-wordcount-output"

@@ -9,10 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from moldau import Consumer, TopicPartition
+from moldau.testing.broker_process import BrokerProcess
+from tests.support.reading import COUNT
+from tests.support.topics import create_topic, fill
+
+Names = Callable[[str], str]
+Make = Callable[..., Consumer]
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -46,3 +53,27 @@ def fresh_name() -> Callable[[str], str]:
     run = os.urandom(4).hex()
     numbers = count()
     return lambda stem: f"{stem}-{run}-{next(numbers)}"
+
+
+@pytest.fixture(scope="module")
+def two(bootstrap: str, fresh_name: Names) -> list[TopicPartition]:
+    """Two partitions with 300 records each, "0" to "299", in many small batches."""
+    topic = create_topic(bootstrap, fresh_name("two"), 2)
+    both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+    for tp in both:
+        fill(bootstrap, tp, [str(n) for n in range(COUNT)], batch_size=200)
+    return both
+
+
+@pytest.fixture
+def make(bootstrap: str) -> Iterator[Make]:
+    made: list[Consumer] = []
+
+    def consumer(**settings: Any) -> Consumer:
+        settings.setdefault("auto_offset_reset", "earliest")
+        made.append(Consumer(bootstrap_servers=bootstrap, **settings))
+        return made[-1]
+
+    yield consumer
+    for each in made:
+        each.close()

@@ -10,8 +10,15 @@ from pathlib import Path
 import pytest
 
 from moldau import Admin, Consumer, NewTopic, Producer, TopicPartition, aio, errors
-from moldau.client.admin_quotas import QuotaFilter, QuotaMatch
-from moldau.client.admin_results import (
+from moldau.admin import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclResourceType,
+    ScramCredential,
+    ScramMechanism,
+)
+from moldau.client.admin.admin_results import (
     AlterConfig,
     AlterOperation,
     ConfigResource,
@@ -21,19 +28,12 @@ from moldau.client.admin_results import (
     OffsetSpec,
     ResourceType,
 )
-from moldau.client.admin_security import (
-    Acl,
-    AclFilter,
-    AclOperation,
-    AclResourceType,
-    ScramCredential,
-    ScramMechanism,
-)
-from moldau.client.loop_thread import run
-from moldau.client.records import OffsetAndMetadata
-from moldau.records.codec import Record, encode_batch
+from moldau.client.admin.quotas_admin import QuotaFilter, QuotaMatch
+from moldau.client.consumer.consumer_records import OffsetAndMetadata
+from moldau.client.shared.background_loop import run
+from moldau.records.batch_codec import Record, encode_batch
+from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.support.broker_process import BrokerProcess
 
 Names = Callable[[str], str]
 
@@ -76,11 +76,11 @@ def produce(admin: Admin, topic: str, count: int, *, timestamp: int = 1000) -> i
     )
 
     async def send() -> int:
-        twin = admin._twin
-        await twin.cluster.refresh([topic])
-        led = twin.cluster.leader(topic, 0)
+        core = admin._client._core
+        await core.cluster.refresh([topic])
+        led = core.cluster.leader(topic, 0)
         assert led is not None
-        response = await twin.network.call(led[0], request, version_max=12)
+        response = await core.network.call(led[0], request, version_max=12)
         row = response.responses[0].partition_responses[0]
         assert row.error_code == 0
         return int(row.base_offset)
@@ -109,15 +109,26 @@ def test_a_topic_is_created_listed_described_and_deleted(admin: Admin, fresh_nam
 
 def test_errors_of_one_topic_leave_the_others_alone(admin: Admin, fresh_name: Names) -> None:
     good, bad = fresh_name("good"), "not/allowed"
-    results = admin.create_topics([NewTopic(good), NewTopic(bad)])
-    assert isinstance(results[bad], errors.InvalidTopicError)
-    assert results.errors.keys() == {bad}
+    results = admin.create_topics([NewTopic(good), NewTopic(bad)], raise_errors=False)
+    assert results.keys() == {good}
+    assert isinstance(results.errors[bad], errors.InvalidTopicError)
+    assert list(results.outcomes) == [good, bad]
     with pytest.raises(errors.InvalidTopicError):
         results.check()
-    assert isinstance(admin.create_topics([good])[good], errors.TopicExistsError)
+
+
+def test_an_error_is_raised_unless_results_were_asked_for(admin: Admin, fresh_name: Names) -> None:
+    good, bad, worse = fresh_name("good"), "not/allowed", "not/this"
+    with pytest.raises(errors.InvalidTopicError) as caught:
+        admin.create_topics([good, bad, worse])
+    assert len(caught.value.__notes__) == 1 and worse in caught.value.__notes__[0]
+    with pytest.raises(errors.TopicExistsError):
+        admin.create_topics([good])
     absent = fresh_name("absent")
-    assert isinstance(admin.describe_topics([absent])[absent], errors.UnknownTopicOrPartitionError)
-    assert isinstance(admin.delete_topics([absent])[absent], errors.UnknownTopicOrPartitionError)
+    with pytest.raises(errors.UnknownTopicOrPartitionError):
+        admin.describe_topics([absent])
+    with pytest.raises(errors.UnknownTopicOrPartitionError):
+        admin.delete_topics([absent])
 
 
 def test_validate_only_creates_nothing(admin: Admin, fresh_name: Names) -> None:
@@ -141,8 +152,8 @@ def test_partitions_are_added(admin: Admin, topic: str) -> None:
     assert admin.create_partitions({topic: 3}).check() == {topic: None}
     assert admin.create_partitions({topic: NewPartitions(4, [[broker]])}).check()
     eventually(lambda: len(admin.describe_topics([topic]).check()[topic].partitions) == 4)
-    refused = admin.create_partitions({topic: 2})[topic]
-    assert isinstance(refused, errors.InvalidPartitionsError)
+    with pytest.raises(errors.InvalidPartitionsError):
+        admin.create_partitions({topic: 2})
 
 
 def test_settings_of_a_topic_are_changed_one_by_one(admin: Admin, topic: str) -> None:
@@ -163,8 +174,8 @@ def test_settings_of_a_topic_are_changed_one_by_one(admin: Admin, topic: str) ->
 
     admin.incremental_alter_configs({resource: {"retention.ms": None}}).check()
     eventually(lambda: value("retention.ms") == "604800000")
-    refused = admin.incremental_alter_configs({resource: {"segment.bytes": "x"}})[resource]
-    assert isinstance(refused, errors.InvalidConfigurationError)
+    with pytest.raises(errors.InvalidConfigurationError):
+        admin.incremental_alter_configs({resource: {"segment.bytes": "x"}})
 
 
 def test_settings_of_a_broker_are_described_by_itself(admin: Admin) -> None:
@@ -202,8 +213,8 @@ def test_offsets_are_found_by_position_and_by_time(admin: Admin, topic: str) -> 
 
 def test_offsets_of_an_unknown_topic_are_an_error_soon(admin: Admin, fresh_name: Names) -> None:
     tp = TopicPartition(fresh_name("absent"), 0)
-    found = admin.list_offsets({tp: OffsetSpec.LATEST})[tp]
-    assert isinstance(found, errors.UnknownTopicOrPartitionError)
+    with pytest.raises(errors.UnknownTopicOrPartitionError):
+        admin.list_offsets({tp: OffsetSpec.LATEST})
 
 
 def test_records_are_deleted_up_to_an_offset(admin: Admin, topic: str) -> None:
@@ -211,7 +222,8 @@ def test_records_are_deleted_up_to_an_offset(admin: Admin, topic: str) -> None:
     produce(admin, topic, 5)
     assert admin.delete_records({tp: 3, empty: -1}).check() == {tp: 3, empty: 0}
     assert admin.list_offsets({tp: OffsetSpec.EARLIEST}).check()[tp].offset == 3
-    assert isinstance(admin.delete_records({tp: 99})[tp], errors.OffsetOutOfRangeError)
+    with pytest.raises(errors.OffsetOutOfRangeError):
+        admin.delete_records({tp: 99})
 
 
 def test_offsets_of_a_group_are_set_listed_and_deleted(
@@ -237,7 +249,8 @@ def test_offsets_of_a_group_are_set_listed_and_deleted(
     assert described.coordinator is not None
 
     assert admin.delete_groups([group]).check() == {group: None}
-    assert isinstance(admin.delete_groups([group])[group], errors.GroupIdNotFoundError)
+    with pytest.raises(errors.GroupIdNotFoundError):
+        admin.delete_groups([group])
     assert group not in {row.group_id for row in admin.list_groups(states=["Empty"])}
 
 
@@ -263,8 +276,8 @@ def test_log_directories_tell_the_size_of_replicas(admin: Admin, topic: str) -> 
 
 
 def test_a_broker_that_does_not_exist_is_an_error_of_its_own(admin: Admin) -> None:
-    found = admin.describe_log_dirs([777], timeout_ms=2000)[777]
-    assert isinstance(found, errors.BrokerNotAvailableError)
+    with pytest.raises(errors.BrokerNotAvailableError):
+        admin.describe_log_dirs([777], timeout=2)
 
 
 def test_a_producer_is_described_and_fenced_and_its_transaction_seen(
@@ -283,17 +296,17 @@ def test_a_producer_is_described_and_fenced_and_its_transaction_seen(
     assert name in {row.transactional_id for row in listed}
     assert admin.describe_producers([tp]).check() == {tp: []}
     absent = fresh_name("absent")
-    unknown = admin.describe_transactions([absent])[absent]
-    assert isinstance(unknown, errors.TransactionalIdNotFoundError)
+    with pytest.raises(errors.TransactionalIdNotFoundError):
+        admin.describe_transactions([absent])
 
 
 def test_preferred_leaders_need_no_election_on_one_broker(admin: Admin, topic: str) -> None:
     tp = TopicPartition(topic, 0)
     try:
-        found = admin.elect_leaders(ElectionType.PREFERRED, [tp])[tp]
+        found = admin.elect_leaders(ElectionType.PREFERRED, [tp], raise_errors=False)
     except errors.UnsupportedVersionError:
         pytest.skip("the broker does not serve ElectLeaders")
-    assert isinstance(found, errors.ElectionNotNeededError)
+    assert isinstance(found.errors[tp], errors.ElectionNotNeededError)
 
 
 def test_no_reassignment_is_under_way_on_one_broker(admin: Admin) -> None:
@@ -371,7 +384,7 @@ def test_a_hanging_transaction_is_seen_and_aborted_by_hand(
     with Producer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
         producer.init_transactions()
         producer.begin_transaction()
-        producer.send(topic, b"v", partition=0).get(10)
+        producer.send(topic, b"v", partition=0).result(10)
         described = admin.describe_transactions([name]).check()[name]
         assert (described.state, described.partitions) == ("Ongoing", [tp])
         (state,) = admin.describe_producers([tp]).check()[tp]
@@ -399,7 +412,8 @@ def test_members_of_a_group_are_described_and_made_to_leave(
         assert (member.group_instance_id, member.client_id) == ("one", "worker")
         assert member.assignment == [TopicPartition(topic, 0), TopicPartition(topic, 1)]
         assert member.subscription == [topic]
-        assert isinstance(admin.delete_groups([group])[group], errors.GroupNotEmptyError)
+        with pytest.raises(errors.GroupNotEmptyError):
+            admin.delete_groups([group])
         assert admin.remove_members_from_group(group, ["one"]).check() == {"one": None}
         assert admin.describe_groups([group]).check()[group].members == []
 
@@ -409,7 +423,7 @@ def test_the_asyncio_twin_has_the_same_methods(bootstrap: str, fresh_name: Names
         name = fresh_name("aio")
         async with aio.Admin({"bootstrap.servers": bootstrap}) as admin:
             (await admin.create_topics([name])).check()
-            await admin.cluster.partitions_for(name, 5000)
+            await admin._core.cluster.partitions_for(name, 5000)
             assert name in await admin.list_topics()
             both = await asyncio.gather(admin.list_topics(), admin.describe_cluster())
             assert name in both[0]
@@ -425,7 +439,7 @@ def test_an_unreachable_cluster_is_a_time_out_that_says_why() -> None:
         unreachable as admin,
         pytest.raises(errors.KafkaTimeoutError, match=r"127\.0\.0\.1:1 could"),
     ):
-        admin.list_topics(timeout_ms=300)
+        admin.list_topics(timeout=0.3)
 
 
 def test_an_admin_outlives_the_restart_of_its_broker(tmp_path: Path, is_moldau: bool) -> None:
@@ -436,7 +450,7 @@ def test_an_admin_outlives_the_restart_of_its_broker(tmp_path: Path, is_moldau: 
         admin.create_topics(["kept"]).check()
         broker.kill()
         with pytest.raises(errors.KafkaTimeoutError):
-            admin.describe_cluster(timeout_ms=100)
+            admin.describe_cluster(timeout=0.1)
         broker.start()
         assert "kept" in admin.list_topics()
 

@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from moldau import Consumer, Producer, TopicPartition, aio, errors
-from moldau.client.consumer_guard import ConcurrentModificationError
-from moldau.client.records import ConsumerRecords, OffsetAndMetadata, TimestampType
+from moldau.client.consumer.concurrent_use import ConcurrentModificationError
+from moldau.client.consumer.consumer_records import (
+    ConsumerRecords,
+    OffsetAndMetadata,
+    TimestampType,
+)
 from tests.support.topics import create_topic, fill
 
 Names = Callable[[str], str]
@@ -54,8 +58,8 @@ def test_a_poll_returns_records_with_all_that_was_sent(
 ) -> None:
     topic = create_topic(bootstrap, fresh_name("full"))
     with Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, b"v", b"k", {"h": b"x"}, 0, timestamp_ms=1234).get(10)
-        producer.send(topic, None, b"k").get(10)
+        producer.send(topic, b"v", b"k", {"h": b"x"}, 0, timestamp_ms=1234).result(10)
+        producer.send(topic, None, b"k").result(10)
     consumer = make(auto_offset_reset="earliest")
     consumer.assign([(topic, 0)])
     records: list[Any] = []
@@ -128,7 +132,7 @@ def test_offsets_are_found_by_edge_and_by_time(
     tp = TopicPartition(create_topic(bootstrap, fresh_name("timed")), 0)
     with Producer(bootstrap_servers=bootstrap) as producer:
         for stamp in (1000, 2000, 3000):
-            producer.send(tp.topic, b"v", partition=0, timestamp_ms=stamp).get(10)
+            producer.send(tp.topic, b"v", partition=0, timestamp_ms=stamp).result(10)
     consumer = make()
     assert consumer.beginning_offsets([tp]) == {tp: 0}
     assert consumer.end_offsets([tp]) == {tp: 3}
@@ -369,13 +373,13 @@ def test_readers_of_committed_records_see_no_aborted_and_no_open_transaction(
         producer.init_transactions()
         for number, outcome in enumerate(("commit", "abort", "commit")):
             producer.begin_transaction()
-            producer.send(topic, f"{outcome}{number}".encode()).get(10)
+            producer.send(topic, f"{outcome}{number}".encode()).result(10)
             if outcome == "commit":
                 producer.commit_transaction()
             else:
                 producer.abort_transaction()
         producer.begin_transaction()
-        producer.send(topic, b"open").get(10)
+        producer.send(topic, b"open").result(10)
         committed = make(auto_offset_reset="earliest", isolation_level="read_committed")
         committed.assign([tp])
         assert read(committed, 2) == ["commit0", "commit2"]

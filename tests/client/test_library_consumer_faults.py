@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from moldau import Consumer, TopicPartition, errors
+from moldau.testing.broker_process import BrokerProcess, free_port
 from tests.client.conftest import SETTINGS
-from tests.support.broker_process import BrokerProcess, free_port
 from tests.support.eventually import eventually
 from tests.support.group_members import Member
 from tests.support.topics import create_topic, fill
@@ -53,7 +53,7 @@ def test_pyarrow_missing_is_told_in_one_sentence(
 ) -> None:
     import sys
 
-    from moldau.client import arrow
+    from moldau.client.consumer import arrow_tables as arrow
 
     monkeypatch.setattr(arrow, "_schema", None)
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from moldau import Admin, Consumer, Producer, TopicPartition, errors
-from moldau.client.admin_results import NewPartitions
-from moldau.client.assignors import Assignment, RebalanceProtocol
-from moldau.client.membership import MemberState
+from moldau.client.admin.admin_results import NewPartitions
+from moldau.client.consumer.assignment.partition_assignors import Assignment, RebalanceProtocol
+from moldau.client.consumer.consumer_membership import MemberState
 from tests.support.eventually import eventually
 from tests.support.group_members import Event, Member
 from tests.support.topics import create_topic, fill

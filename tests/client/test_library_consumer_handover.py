@@ -3,67 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from moldau import Admin, Consumer, TopicPartition, aio, errors
-from moldau.client import arrow
-from moldau.client.assignors import Assignment, RangeAssignor, RebalanceProtocol
-from moldau.client.records import ConsumerRecords
+from moldau import Admin, Consumer, TopicPartition, aio
+from moldau.client.consumer import arrow_tables as arrow
 from tests.support.eventually import eventually
+from tests.support.reading import COUNT, has_fetched_ahead, offsets, some
 from tests.support.topics import create_topic, fill
 
 Names = Callable[[str], str]
 Make = Callable[..., Consumer]
-
-COUNT = 300
-
-
-@pytest.fixture(scope="module")
-def two(bootstrap: str, fresh_name: Names) -> list[TopicPartition]:
-    """Two partitions with 300 records each, "0" to "299", in many small batches."""
-    topic = create_topic(bootstrap, fresh_name("two"), 2)
-    both = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    for tp in both:
-        fill(bootstrap, tp, [str(n) for n in range(COUNT)], batch_size=200)
-    return both
-
-
-@pytest.fixture
-def make(bootstrap: str) -> Iterator[Make]:
-    made: list[Consumer] = []
-
-    def consumer(**settings: Any) -> Consumer:
-        settings.setdefault("auto_offset_reset", "earliest")
-        made.append(Consumer(bootstrap_servers=bootstrap, **settings))
-        return made[-1]
-
-    yield consumer
-    for each in made:
-        each.close()
-
-
-def some(consumer: Consumer, count: int = 1) -> list[Any]:
-    """The next records, at most so many, all of one poll."""
-    records: list[Any] = []
-    eventually(lambda: bool(records.extend(consumer.poll(1.0, max_records=count)) or records))
-    return records
-
-
-def offsets(consumer: Consumer, count: int) -> list[int]:
-    """The offsets of the next so many records."""
-    found: list[int] = []
-    eventually(
-        lambda: bool(found.extend(r.offset for r in consumer.poll(1.0))) or len(found) >= count
-    )
-    return found
-
-
-def has_fetched_ahead(consumer: Consumer) -> bool:
-    return bool(consumer._twin.engine.fetcher.ready)
 
 
 def test_a_seek_holds_in_a_partition_that_was_given_up_and_taken_again(
@@ -115,115 +67,6 @@ def test_a_partition_that_a_rebalance_took_and_gave_back_starts_at_the_committed
     consumer.enforce_rebalance()
     eventually(lambda: poll() and len(told) == 2)
     assert firsts == dict.fromkeys(two, 100)
-
-
-@pytest.mark.parametrize("fault", [AttributeError, RuntimeError, OSError, AssertionError])
-def test_a_deserializer_that_raises_anything_loses_no_record(
-    make: Make, two: list[TopicPartition], fault: type[Exception]
-) -> None:
-    def number(data: bytes) -> int:
-        if data in (b"7", b"250"):
-            raise fault("no")
-        return int(data)
-
-    consumer = make(value_deserializer=number, max_poll_records=1000)
-    consumer.assign(two)
-    read: dict[TopicPartition, list[int]] = {tp: [] for tp in two}
-    told: list[tuple[TopicPartition, int]] = []
-
-    def poll() -> bool:
-        try:
-            for record in consumer.poll(1.0):
-                read[record.topic_partition].append(record.offset)
-        except errors.RecordDeserializationError as error:
-            assert isinstance(error.__cause__, fault)
-            assert str(error.topic_partition) in str(error)
-            assert consumer.position(error.topic_partition) == error.offset
-            assert (error.key, error.value) == (None, b"%d" % error.offset)
-            told.append((error.topic_partition, error.offset))
-            consumer.seek(error.topic_partition, error.offset + 1)
-        return sum(map(len, read.values())) >= 2 * COUNT - 4
-
-    eventually(poll)
-    assert sorted(told) == sorted((tp, n) for tp in two for n in (7, 250))
-    wanted = [n for n in range(COUNT) if n not in (7, 250)]
-    assert read == dict.fromkeys(two, wanted)
-
-
-def test_what_ends_a_poll_from_inside_a_deserializer_loses_no_record(
-    make: Make, two: list[TopicPartition]
-) -> None:
-    seen: list[bytes] = []
-
-    def interrupted(data: bytes) -> bytes:
-        seen.append(data)
-        if len(seen) in (40, 400):
-            raise KeyboardInterrupt
-        return data
-
-    consumer = make(value_deserializer=interrupted, max_poll_records=1000)
-    consumer.assign(two)
-    read: dict[TopicPartition, list[int]] = {tp: [] for tp in two}
-    broken_off = 0
-    while sum(map(len, read.values())) < 2 * COUNT:
-        try:
-            for record in some(consumer, 1000):
-                read[record.topic_partition].append(record.offset)
-        except KeyboardInterrupt:
-            broken_off += 1
-    assert broken_off == 2
-    assert read == {tp: list(range(COUNT)) for tp in two}
-
-
-class Angry:
-    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
-        raise RuntimeError("angry")
-
-    def on_commit(self, offsets: Any) -> None:
-        raise RuntimeError("angry")
-
-    def close(self) -> None:
-        raise RuntimeError("angry")
-
-
-class Counting:
-    def __init__(self) -> None:
-        self.told: list[str] = []
-
-    def on_consume(self, records: ConsumerRecords) -> None:
-        self.told.append("consumed")
-
-    def on_commit(self, offsets: Any) -> None:
-        self.told.append("committed")
-
-    def close(self) -> None:
-        self.told.append("closed")
-
-
-def test_an_interceptor_that_raises_is_logged_and_costs_no_record(
-    make: Make, two: list[TopicPartition], fresh_name: Names, caplog: pytest.LogCaptureFixture
-) -> None:
-    other = Counting()
-    consumer = make(interceptor_classes=[Angry(), other], group_id=fresh_name("g"))
-    consumer.assign(two[:1])
-    with caplog.at_level(logging.WARNING, "moldau.consumer"):
-        assert offsets(consumer, COUNT) == list(range(COUNT))
-        consumer.commit()
-        consumer.close()
-    assert {"consumed", "committed"} <= set(other.told)
-    assert other.told[-1] == "closed"
-    assert "angry" in caplog.text
-
-
-def test_an_interceptor_may_take_all_records_away(make: Make, two: list[TopicPartition]) -> None:
-    class Hiding:
-        def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
-            return ConsumerRecords()
-
-    consumer = make(interceptor_classes=[Hiding()])
-    consumer.assign(two[:1])
-    while consumer.position(two[0]) < COUNT:
-        assert consumer.poll(0.2).is_empty()
 
 
 def test_a_table_that_could_not_be_made_is_made_by_the_next_poll(
@@ -336,7 +179,7 @@ def test_a_seek_is_obeyed_when_the_buffer_is_full(
     consumer = make(max_partition_fetch_bytes=5000, fetch_max_bytes=10_000)
     consumer.assign([tp])
     some(consumer)
-    engine = consumer._twin.engine
+    engine = consumer._client._engine
     eventually(lambda: engine.fetcher.is_full)
     consumer.seek(tp, 150)
     assert some(consumer)[0].offset == 150
@@ -351,127 +194,12 @@ def test_a_paused_partition_with_a_full_buffer_does_not_hold_up_others(
     consumer = make(max_partition_fetch_bytes=5000, fetch_max_bytes=10_000)
     consumer.assign([left, right])
     first = some(consumer)[0].offset
-    eventually(lambda: consumer._twin.engine.fetcher.is_full)
+    eventually(lambda: consumer._client._engine.fetcher.is_full)
     consumer.pause([left])
     fill(bootstrap, right, ["y"])
     assert some(consumer)[0].topic_partition == right
     consumer.resume([left])
     assert some(consumer)[0].offset == first + 1
-
-
-def test_a_listener_may_commit_while_the_consumer_closes(
-    make: Make, two: list[TopicPartition], fresh_name: Names
-) -> None:
-    group = fresh_name("g")
-    consumer = make(group_id=group, enable_auto_commit=False)
-    told: list[list[TopicPartition]] = []
-
-    class Saver:
-        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-            told.append(partitions)
-            consumer.commit()
-
-    consumer.subscribe([two[0].topic], Saver())
-    record = some(consumer)[0]
-    consumer.close()
-    assert told == [two]
-    later = make(group_id=group)
-    committed = later.committed(two)[record.topic_partition]
-    assert committed is not None
-    assert committed.offset == 1
-
-
-class Swapping:
-    """Everything to the one member, a different half of it each time."""
-
-    name = "swapping"
-    protocols = (RebalanceProtocol.COOPERATIVE,)
-
-    def __init__(self) -> None:
-        self.turns = 0
-
-    def user_data(self, topics: Any) -> bytes:
-        return b""
-
-    def assign(self, counts: Any, subscriptions: Any) -> dict[str, Assignment]:
-        self.turns += 1
-        rows = [TopicPartition(topic, self.turns // 2 % 2) for topic in counts]
-        return {member: Assignment(tuple(rows)) for member in subscriptions}
-
-    def on_assignment(self, assignment: Assignment, generation_id: int) -> None:
-        pass
-
-
-def test_a_listener_that_raises_while_partitions_are_taken_away_costs_no_assignment(
-    make: Make, two: list[TopicPartition], fresh_name: Names
-) -> None:
-    consumer = make(group_id=fresh_name("g"), partition_assignment_strategy=[Swapping()])
-    told: list[str] = []
-
-    class Listener:
-        def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-            told.append("revoked")
-            raise LookupError("angry")
-
-        def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-            told.append("assigned")
-
-    consumer.subscribe([two[0].topic], Listener())
-    eventually(lambda: consumer.poll(0.1) is not None and consumer.assignment() == {two[0]})
-    consumer.enforce_rebalance()
-    with pytest.raises(LookupError, match="angry"):
-        eventually(lambda: consumer.poll(1) is None)
-    assert told[:3] == ["assigned", "revoked", "assigned"]
-    assert consumer.assignment() == {two[1]}
-    assert some(consumer)[0].topic_partition == two[1]
-    with pytest.raises(LookupError, match="angry"):
-        consumer.close()
-
-
-@pytest.mark.parametrize("strategy", [Swapping, RangeAssignor])
-def test_a_poll_that_is_cancelled_inside_a_listener_costs_no_assignment(
-    bootstrap: str, two: list[TopicPartition], fresh_name: Names, strategy: type
-) -> None:
-    async def story() -> tuple[list[str], set[TopicPartition]]:
-        told: list[str] = []
-        is_inside = asyncio.Event()
-
-        class Listener:
-            async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-                told.append("revoked")
-                if not is_inside.is_set():
-                    is_inside.set()
-                    await asyncio.sleep(3600)
-
-            def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-                told.append("assigned")
-
-        async with aio.Consumer(
-            bootstrap_servers=bootstrap,
-            group_id=fresh_name("g"),
-            partition_assignment_strategy=[strategy()],
-            auto_offset_reset="earliest",
-        ) as consumer:
-            consumer.subscribe([two[0].topic], Listener())  # type: ignore[arg-type]
-            while not told:
-                await consumer.poll(0.1)
-            consumer.enforce_rebalance()
-            poll = asyncio.create_task(_poll_on(consumer))
-            await is_inside.wait()
-            poll.cancel()
-            await asyncio.wait([poll])
-            while told.count("assigned") < 2:
-                await consumer.poll(0.1)
-            assert told[:3] == ["assigned", "revoked", "assigned"]
-            return told, consumer.assignment()
-
-    _, assignment = asyncio.run(asyncio.wait_for(story(), 60))
-    assert assignment == ({two[1]} if strategy is Swapping else set(two))
-
-
-async def _poll_on(consumer: aio.Consumer) -> None:
-    while True:
-        await consumer.poll(1)
 
 
 def test_a_topic_that_was_made_anew_is_read_from_its_start(
@@ -488,7 +216,7 @@ def test_a_topic_that_was_made_anew_is_read_from_its_start(
         eventually(lambda: tp.topic not in admin.list_topics())
     create_topic(bootstrap, tp.topic)
     fill(bootstrap, tp, ["new0", "new1"])
-    engine = consumer._twin.engine
+    engine = consumer._client._engine
     new_id = engine.cluster.topic_id(tp.topic)
     consumer.pause([tp])
     eventually(

@@ -13,13 +13,12 @@ from confluent_kafka import Consumer as ForeignConsumer
 from confluent_kafka import KafkaError as ForeignError
 from confluent_kafka import TopicPartition as ForeignPartition
 
-from moldau import Admin, NewTopic
-from moldau.client import errors
-from moldau.client.interceptors import ProducerInterceptor
-from moldau.client.partitioners import partition_for_key
-from moldau.client.producer import Producer, ProducerRecord, RecordMetadata
-from moldau.client.producer_async import Producer as AsyncProducer
-from moldau.client.records import ConsumerGroupMetadata
+from moldau import Admin, NewTopic, Producer, ProducerRecord, RecordMetadata
+from moldau.client.consumer.consumer_records import ConsumerGroupMetadata
+from moldau.client.producer.asyncio_producer import Producer as AsyncProducer
+from moldau.client.producer.partitioners import partition_for_key
+from moldau.client.shared import client_errors as errors
+from moldau.client.shared.interceptors import ProducerInterceptor
 from moldau.model.names import TopicPartition
 
 Name = Callable[[str], str]
@@ -82,7 +81,7 @@ def test_a_record_arrives_with_key_value_headers_and_timestamp(bootstrap: str, t
         delivery = producer.send(
             topic, b"tea", key=b"alice", headers={"trace": b"7", "none": None}, timestamp_ms=1234567
         )
-        assert delivery.get(timeout=10) == RecordMetadata(topic, 0, 0, 1234567)
+        assert delivery.result(timeout=10) == RecordMetadata(topic, 0, 0, 1234567)
     (message,) = read(bootstrap, topic)
     assert (message.key(), message.value()) == (b"alice", b"tea")
     assert message.headers() == [("trace", b"7"), ("none", None)]
@@ -112,7 +111,7 @@ def test_records_of_one_partition_keep_their_order_over_many_batches(
 def test_send_many_takes_thousands_at_once(bootstrap: str, topic: str) -> None:
     sent = [b"%d" % n for n in range(50_000)]
     with Producer(bootstrap_servers=bootstrap) as producer:
-        assert producer.send_many(topic, sent).get(timeout=30) == len(sent)
+        assert producer.send_many(topic, sent).result(timeout=30) == len(sent)
     assert values(bootstrap, topic) == sent
 
 
@@ -131,7 +130,7 @@ def test_keys_go_where_javas_producer_puts_them(bootstrap: str, wide_topic: str)
     keys = [b"key-%d" % n for n in range(200)]
     with Producer(bootstrap_servers=bootstrap) as producer:
         deliveries = [producer.send(wide_topic, b"", key=key) for key in keys]
-        placed = [delivery.get(timeout=10).partition for delivery in deliveries]
+        placed = [delivery.result(timeout=10).partition for delivery in deliveries]
     assert placed == [partition_for_key(key, 4) for key in keys]
 
 
@@ -140,7 +139,7 @@ def test_records_without_keys_spread_over_partitions_batch_by_batch(
 ) -> None:
     with Producer(bootstrap_servers=bootstrap, batch_size=500) as producer:
         deliveries = [producer.send(wide_topic, b"x" * 50) for _ in range(2000)]
-        placed = [delivery.get(timeout=10).partition for delivery in deliveries]
+        placed = [delivery.result(timeout=10).partition for delivery in deliveries]
     assert set(placed) == {0, 1, 2, 3}
     switches = sum(a != b for a, b in pairwise(placed))
     assert switches < 500
@@ -149,19 +148,19 @@ def test_records_without_keys_spread_over_partitions_batch_by_batch(
 
 def test_round_robin_and_custom_partitioners_are_asked(bootstrap: str, wide_topic: str) -> None:
     with Producer(bootstrap_servers=bootstrap, partitioner_class="RoundRobinPartitioner") as one:
-        first = [one.send(wide_topic, b"").get(10).partition for _ in range(4)]
+        first = [one.send(wide_topic, b"").result(10).partition for _ in range(4)]
     assert sorted(first) == [0, 1, 2, 3]
     with Producer(
         bootstrap_servers=bootstrap, partitioner_class=lambda topic, key, value: len(value)
     ) as two:
-        assert two.send(wide_topic, b"xx").get(10).partition == 2
+        assert two.send(wide_topic, b"xx").result(10).partition == 2
 
 
 def test_a_given_partition_is_kept_and_one_that_does_not_exist_refused(
     bootstrap: str, wide_topic: str
 ) -> None:
     with Producer(bootstrap_servers=bootstrap) as producer:
-        assert producer.send(wide_topic, b"", key=b"k", partition=3).get(10).partition == 3
+        assert producer.send(wide_topic, b"", key=b"k", partition=3).result(10).partition == 3
         with pytest.raises(errors.UnknownTopicOrPartitionError):
             producer.send(wide_topic, b"", partition=4)
 
@@ -193,7 +192,7 @@ def test_serializers_and_interceptors_see_every_record(bootstrap: str, topic: st
         value_serializer="string",
         interceptor_classes=[Auditor],
     ) as producer:
-        producer.send(topic, "grüß", key=5).get(10)
+        producer.send(topic, "grüß", key=5).result(10)
         with pytest.raises(errors.SerializationError):
             producer.send(topic, "x", key="no number")
         producer.flush()
@@ -233,11 +232,11 @@ def test_batches_too_large_for_the_topic_are_split(
     small = made(admin, fresh_name("small"), 1, **{"max.message.bytes": "1000"})
     with Producer(bootstrap_servers=bootstrap, batch_size=16384) as producer:
         deliveries = [producer.send(small, b"%03d" % n + b"x" * 80) for n in range(300)]
-        assert [d.get(10).offset for d in deliveries] == list(range(300))
+        assert [d.result(10).offset for d in deliveries] == list(range(300))
         assert producer.metrics()["batch-split-total"] > 0
         with pytest.raises(errors.RecordTooLargeError):
-            producer.send(small, b"x" * 5000).get(10)
-        assert producer.send(small, b"after").get(10).offset == 300
+            producer.send(small, b"x" * 5000).result(10)
+        assert producer.send(small, b"after").result(10).offset == 300
     assert [value[:3] for value in values(bootstrap, small)][:300] == [
         b"%03d" % n for n in range(300)
     ]
@@ -250,14 +249,14 @@ def test_a_bulk_with_one_record_too_large_says_so_and_stores_the_others(
     sent = [b"%03d" % n for n in range(300)]
     with Producer(bootstrap_servers=bootstrap) as producer:
         with pytest.raises(errors.RecordTooLargeError):
-            producer.send_many(small, [*sent, b"x" * 5000]).get(timeout=20)
+            producer.send_many(small, [*sent, b"x" * 5000]).result(timeout=20)
         producer.flush()
     assert values(bootstrap, small) == sent
 
 
 def test_a_record_larger_than_a_request_is_refused_at_once(bootstrap: str, topic: str) -> None:
     with Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, b"x").get(10)
+        producer.send(topic, b"x").result(10)
         with pytest.raises(errors.RecordTooLargeError):
             producer.send(topic, b"x" * 2_000_000)
 
@@ -265,10 +264,10 @@ def test_a_record_larger_than_a_request_is_refused_at_once(bootstrap: str, topic
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
 def test_every_level_of_acks_delivers(bootstrap: str, topic: str, acks: str) -> None:
     with Producer(bootstrap_servers=bootstrap, acks=acks) as producer:
-        offset = producer.send(topic, b"x").get(10).offset
+        offset = producer.send(topic, b"x").result(10).offset
         assert offset == (-1 if acks == "0" else 0)
     with Producer(bootstrap_servers=bootstrap) as producer:
-        producer.send(topic, b"y").get(10)
+        producer.send(topic, b"y").result(10)
     assert sorted(values(bootstrap, topic)) == [b"x", b"y"]
 
 
@@ -300,7 +299,7 @@ def test_partitions_for_tells_leaders(bootstrap: str, wide_topic: str) -> None:
 def test_the_asyncio_producer_does_the_same(bootstrap: str, topic: str) -> None:
     async def main() -> None:
         async with AsyncProducer(bootstrap_servers=bootstrap) as producer:
-            assert (await producer.send_and_wait(topic, b"0")).offset == 0
+            assert (await (await producer.send(topic, b"0"))).offset == 0
             deliveries = [await producer.send(topic, b"%d" % n) for n in range(1, 3000)]
             assert (await deliveries[-1]).offset == 2999
 
@@ -340,7 +339,7 @@ def test_a_with_block_commits_and_an_exception_aborts(
         with producer.transaction():
             producer.send(topic, b"good")
         with pytest.raises(ZeroDivisionError), producer.transaction():
-            producer.send(topic, b"bad").get(10)
+            producer.send(topic, b"bad").result(10)
             raise ZeroDivisionError
         with producer.transaction():
             pass
@@ -355,13 +354,13 @@ def test_a_newer_producer_fences_the_older_one(
     name = fresh_name("txn")
     with transactional(bootstrap, name) as old:
         old.begin_transaction()
-        old.send(topic, b"old").get(10)
+        old.send(topic, b"old").result(10)
         with transactional(bootstrap, name) as new:
             with new.transaction():
                 new.send(topic, b"new")
             assert (new.producer_id, new.producer_epoch) > (old.producer_id, old.producer_epoch)
             with pytest.raises(errors.KafkaError):
-                old.send(topic, b"zombie").get(10)
+                old.send(topic, b"zombie").result(10)
                 old.commit_transaction()
             with pytest.raises(errors.KafkaError):
                 old.begin_transaction()
@@ -433,9 +432,9 @@ def test_a_transaction_with_a_lost_record_can_be_aborted_and_the_next_one_commit
     small = made(admin, fresh_name("small"), 1, **{"max.message.bytes": "1000"})
     with transactional(bootstrap, fresh_name("txn")) as producer:
         producer.begin_transaction()
-        producer.send(small, b"fits").get(10)
+        producer.send(small, b"fits").result(10)
         with pytest.raises(errors.RecordTooLargeError):
-            producer.send(small, b"x" * 5000).get(10)
+            producer.send(small, b"x" * 5000).result(10)
         with pytest.raises(errors.KafkaError):
             producer.commit_transaction()
         producer.abort_transaction()

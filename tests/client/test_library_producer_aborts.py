@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import moldau.testing
-from moldau.client.transaction_state import TransactionState
+from moldau.client.producer.transaction_manager import TransactionState
 from tests.support.eventually import eventually
 
 
@@ -23,7 +23,7 @@ def test_an_abort_waits_for_partitions_that_are_being_added(version: int) -> Non
         producer.begin_transaction()
         producer.send("t", b"aborted")
         adding.wait()
-        machine = producer._twin.machine
+        machine = producer._core.machine
         assert machine is not None
         aborting = threading.Thread(target=producer.abort_transaction)
         aborting.start()
@@ -34,7 +34,7 @@ def test_an_abort_waits_for_partitions_that_are_being_added(version: int) -> Non
         found = admin.describe_transactions(["x"]).check()["x"]
         assert found.state not in ("Ongoing", "PrepareAbort", "PrepareCommit")
         with producer.transaction():
-            producer.send("t", b"committed").get(30)
+            producer.send("t", b"committed").result(30)
         consumer = broker.consumer("t", isolation_level="read_committed")
         values = [record.value for record in consumer.poll(30)]
         assert values == [b"committed"]

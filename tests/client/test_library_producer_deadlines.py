@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from moldau.client import errors
-from moldau.client.producer_async import Producer
+from moldau.client.producer.asyncio_producer import Producer
+from moldau.client.shared import client_errors as errors
 from moldau.model.errors import Error
 from moldau.wire.messages.metadata import MetadataRequest
 from moldau.wire.messages.produce import (
@@ -123,7 +123,7 @@ def test_a_record_is_answered_after_delivery_timeout_whatever_it_waits_for(
                 await producer.partitions_for("t")
                 needs_id = obstacle in (no_producer_id, producer_id_later)
                 if not needs_id:
-                    await producer.send_and_wait("t", b"first")
+                    await (await producer.send("t", b"first"))
                 obstacle(broker)
                 heard: list[Any] = []
                 delivery = await producer.send(
@@ -135,7 +135,10 @@ def test_a_record_is_answered_after_delivery_timeout_whatever_it_waits_for(
                         await delivery
                     await producer.flush()
                 assert heard == [told.value]
-                assert producer.accumulator.free_bytes == producer.accumulator.buffer_memory_bytes
+                assert (
+                    producer._core.accumulator.free_bytes
+                    == producer._core.accumulator.buffer_memory_bytes
+                )
             finally:
                 await producer.close(0)
 
@@ -147,8 +150,8 @@ def test_a_batch_that_a_fault_has_lost_is_answered_too() -> None:
         async with scripted() as broker:
             producer = Producer(bootstrap_servers=broker.bootstrap, **SETTINGS)
             async with producer:
-                await producer.send_and_wait("t", b"first")
-                sender: Any = producer.sender
+                await (await producer.send("t", b"first"))
+                sender: Any = producer._core.sender
 
                 def lose(*_: Any) -> None:
                     del sender._send
@@ -160,7 +163,7 @@ def test_a_batch_that_a_fault_has_lost_is_answered_too() -> None:
                 async with asyncio.timeout(WAIT_S):
                     with pytest.raises(errors.KafkaTimeoutError, match="Expiring 1 record"):
                         await delivery
-                    await producer.send_and_wait("t", b"after")
+                    await (await producer.send("t", b"after"))
 
     asyncio.run(main())
 
@@ -187,7 +190,7 @@ def test_whoever_gives_up_waiting_takes_nothing_from_the_others() -> None:
                     assert [type(each) for each in given_up] == [asyncio.CancelledError] * 2
                     assert (await waits[2]).offset == 7
                     await waits[3]
-                assert producer.accumulator.hurries == 0
+                assert producer._core.accumulator.hurries == 0
 
     asyncio.run(main())
 
@@ -202,13 +205,13 @@ def test_a_send_that_is_cancelled_while_the_buffer_is_full_sends_nothing() -> No
             ) as producer:
                 first = await producer.send("t", b"x" * 500)
                 task = asyncio.ensure_future(producer.send("t", b"y" * 500))
-                while not producer._starved:
+                while not producer._core._starved:
                     await asyncio.sleep(0)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
-                assert not producer._starved
-                assert producer.accumulator.hurries == 0
+                assert not producer._core._starved
+                assert producer._core.accumulator.hurries == 0
                 broker.answers[ProduceRequest] = lambda request, version: stored(request)
                 async with asyncio.timeout(WAIT_S):
                     await first

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from moldau import Admin
-from moldau.client import errors
-from moldau.client.producer import Producer
-from tests.support.broker_process import BrokerProcess, free_port
+from moldau.client.producer.blocking_producer import Producer
+from moldau.client.shared import client_errors as errors
+from moldau.testing.broker_process import BrokerProcess, free_port
 from tests.support.eventually import eventually
 
 FAST = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5, "reconnect_backoff_max_ms": 20}
@@ -98,7 +98,7 @@ def test_lost_acknowledgements_leave_each_record_once_and_in_order(proxy: Proxy)
     bootstrap = f"127.0.0.1:{proxy.port}"
     sent = [b"%d" % n for n in range(2000)]
     with Producer(bootstrap_servers=bootstrap, batch_size=300, **FAST) as producer:
-        producer.send("t", sent[0]).get(10)
+        producer.send("t", sent[0]).result(10)
         proxy.swallow_every = 5
         for value in sent[1:]:
             producer.send("t", value)
@@ -112,13 +112,13 @@ def test_lost_acknowledgements_leave_each_record_once_and_in_order(proxy: Proxy)
 def test_without_idempotence_lost_acknowledgements_double_records(proxy: Proxy) -> None:
     bootstrap = f"127.0.0.1:{proxy.port}"
     with Producer(bootstrap_servers=bootstrap, enable_idempotence=False, **FAST) as producer:
-        producer.send("t", b"first").get(10)
+        producer.send("t", b"first").result(10)
         proxy.swallow_every = 1
         delivery = producer.send("t", b"twice")
         while not producer.metrics()["record-retry-total"]:
             pass
         proxy.swallow_every = 0
-        delivery.get(10)
+        delivery.result(10)
     assert stored(bootstrap, "t").count(b"twice") > 1
 
 
@@ -132,13 +132,13 @@ def test_after_records_of_unknown_fate_the_producer_goes_on_in_a_new_epoch(proxy
         linger_ms=0,
         **FAST,
     ) as producer:
-        producer.send("t", b"before").get(10)
+        producer.send("t", b"before").result(10)
         proxy.is_silent = True
         lost = producer.send("t", b"who knows")
         with pytest.raises(errors.KafkaTimeoutError):
-            lost.get(10)
+            lost.result(10)
         proxy.is_silent = False
-        producer.send("t", b"after").get(10)
+        producer.send("t", b"after").result(10)
         assert producer.producer_epoch == 1
     assert stored(bootstrap, "t") in ([b"before", b"who knows", b"after"], [b"before", b"after"])
 
@@ -159,21 +159,21 @@ def test_after_an_abort_with_records_of_unknown_fate_the_next_transaction_goes_o
     ) as producer:
         producer.init_transactions()
         with producer.transaction():
-            producer.send("t", b"before").get(30)
+            producer.send("t", b"before").result(30)
         producer.begin_transaction()
-        producer.send("t", b"aborted").get(30)
+        producer.send("t", b"aborted").result(30)
         proxy.is_silent = True
         lost = producer.send("t", b"who knows")
         aborting = threading.Thread(target=producer.abort_transaction)
         eventually(lambda: producer.metrics()["requests-in-flight"] > 0)
         aborting.start()
         with pytest.raises(errors.KafkaError):
-            lost.get(30)
+            lost.result(30)
         proxy.is_silent = False
         aborting.join(60)
         assert not aborting.is_alive()
         with producer.transaction():
-            producer.send("t", b"after").get(30)
+            producer.send("t", b"after").result(30)
     assert stored(bootstrap, "t") == [b"before", b"after"]
 
 
@@ -184,7 +184,7 @@ def test_a_broker_killed_and_restarted_costs_no_record(tmp_path: Path) -> None:
         for n, value in enumerate(sent):
             producer.send("t", value)
             if n == 2000:
-                producer.send("u", b"").get(10)
+                producer.send("u", b"").result(10)
                 broker.kill()
             if n == 4000:
                 broker.start()
@@ -205,12 +205,12 @@ def test_records_for_a_broker_that_never_answers_fail_after_delivery_timeout(
             **FAST,
         ) as producer,
     ):
-        producer.send("t", b"x").get(10)
+        producer.send("t", b"x").result(10)
         broker.kill()
         heard: list[BaseException | None] = []
         delivery = producer.send("t", b"y", on_delivery=lambda m, e: heard.append(e))
         with pytest.raises(errors.KafkaTimeoutError):
-            delivery.get(10)
+            delivery.result(10)
         producer.flush(10)
         assert isinstance(heard[0], errors.KafkaTimeoutError)
         assert producer.metrics()["buffer-available-bytes"] == 32 * 1024 * 1024
@@ -229,7 +229,7 @@ def test_a_full_buffer_raises_after_max_block_ms(proxy: Proxy) -> None:
     with Producer(
         bootstrap_servers=bootstrap, max_block_ms=2_000, buffer_memory=3000, batch_size=1000, **FAST
     ) as producer:
-        producer.send("t", b"x").get(30)
+        producer.send("t", b"x").result(30)
         proxy.is_silent = True
         with pytest.raises(errors.BufferExhaustedError):
             for _ in range(10):

@@ -44,7 +44,7 @@ consumer = Consumer(bootstrap_servers=bootstrap)
 consumer.assign([(topic, 0)])
 admin = Admin(bootstrap_servers=bootstrap)
 admin.list_topics()
-producer.send(topic, b"first", partition=0).get(30)
+producer.send(topic, b"first", partition=0).result(30)
 under_way = producer.send(topic, b"of the parent", partition=0)
 
 def told(what, *args, **kwargs):
@@ -60,7 +60,7 @@ if (child := os.fork()) == 0:
         told(producer.send_many, topic, [b"of the child"]),
         told(producer.flush),
         told(producer.partitions_for, topic),
-        told(under_way.get, 30),
+        told(under_way.result, 30),
         told(consumer.poll, None),
         told(consumer.position, (topic, 0)),
         told(admin.list_topics),
@@ -68,11 +68,11 @@ if (child := os.fork()) == 0:
         print(line, flush=True)
     producer.close(), consumer.close(), admin.close()
     with Producer(bootstrap_servers=bootstrap) as own:
-        print(own.send(topic, b"of the child's own", partition=1).get(30).offset, flush=True)
+        print(own.send(topic, b"of the child's own", partition=1).result(30).offset, flush=True)
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-assert under_way.get(30).offset > 0
-assert producer.send(topic, b"later", partition=0).get(30).offset > 0
+assert under_way.result(30).offset > 0
+assert producer.send(topic, b"later", partition=0).result(30).offset > 0
 consumer.seek_to_beginning([(topic, 0)])
 assert consumer.poll(30)
 producer.close(), consumer.close(), admin.close()
@@ -100,14 +100,14 @@ consumer = aio.Consumer(bootstrap_servers=bootstrap)
 admin = aio.Admin(bootstrap_servers=bootstrap)
 
 async def first():
-    await producer.send_and_wait(topic, b"1")
+    await (await producer.send(topic, b"1"))
     await admin.list_topics()
     consumer.assign([(topic, 0)])
     await consumer.poll(0.1)
     if (child := os.fork()) == 0:
         return False
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    await producer.send_and_wait(topic, b"2")
+    await (await producer.send(topic, b"2"))
     return True
 
 async def again():
@@ -139,7 +139,7 @@ def test_asyncio_clients_refuse_in_a_fork_and_on_another_loop(bootstrap: str, to
 ENDED = """
 import sys, threading
 from moldau import Producer, Admin
-from moldau.client import loop_thread
+from moldau.client.shared import background_loop as loop_thread
 bootstrap, topic = sys.argv[1:]
 producer = Producer(bootstrap_servers=bootstrap, linger_ms=20_000, delivery_timeout_ms=60_000)
 admin = Admin(bootstrap_servers=bootstrap)
@@ -156,7 +156,7 @@ def told(what, *args):
     except Exception as error:
         return f"{type(error).__name__}: {error}"
 
-getter = threading.Thread(target=lambda: flushed.append(told(waiting.get)))
+getter = threading.Thread(target=lambda: flushed.append(told(waiting.result)))
 getter.start()
 async def for_ever():
     import asyncio
@@ -174,7 +174,7 @@ print(told(producer.flush))
 print(told(admin.list_topics))
 print(len(heard))
 with Producer(bootstrap_servers=bootstrap) as own:
-    print(own.send(topic, b"4", partition=1).get(30).offset)
+    print(own.send(topic, b"4", partition=1).result(30).offset)
 """
 
 
@@ -188,7 +188,7 @@ def test_when_the_client_loop_dies_everybody_who_waits_is_told(bootstrap: str, t
 
 
 def test_system_exit_in_a_coroutine_ends_the_call_and_not_the_loop() -> None:
-    from moldau.client.loop_thread import background_loop, run
+    from moldau.client.shared.background_loop import background_loop, run
 
     async def leave() -> None:
         raise SystemExit(7)

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
+from moldau.testing.broker_process import BrokerProcess
 from tests.compat.clients.catalogue import NAMES, Clients
 from tests.compat.clients.port import Client
-from tests.support.broker_process import BrokerProcess
 
 SETTINGS = {
     # A group's first generation would wait three seconds for more members.

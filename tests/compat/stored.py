@@ -8,7 +8,7 @@ from typing import NamedTuple
 from benchmarks import requests
 from benchmarks.control import Control
 from moldau.records.batch import whole_headers
-from moldau.records.codec import decode_batch, decode_marker
+from moldau.records.batch_codec import decode_batch, decode_marker
 from tests.compat.clients.port import CODECS
 
 FETCH_BYTES = 1024 * 1024

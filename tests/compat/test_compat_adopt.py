@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.testing.broker_process import BrokerProcess
 from tests.compat.adoption import (
     CODECS,
     all_topics,
@@ -23,7 +24,6 @@ from tests.compat.adoption import (
     producers,
 )
 from tests.support.apache_kafka_39 import ApacheKafka39
-from tests.support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.compat
 

@@ -223,6 +223,8 @@ NOISE = re.compile(
     r"^console-consumer-\d+|^\[.*\] (WARN|ERROR|INFO) |^\tat |^\t\.\.\. \d+ more"
     r"|^Caused by: |^org\.apache\.kafka\."
     r"|^java\.|^ERROR |^--zookeeper is old|^Exception in thread|^ \(org\.apache\.kafka\."
+    # Moldau says which flags of a line do nothing.
+    r"|^--\S+ has no effect: "
     r"|.* is deprecated|^The consumer rebalance protocol \(KIP-848\)"
 )
 

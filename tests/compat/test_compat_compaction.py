@@ -20,12 +20,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from moldau.model.names import TopicPartition
 from moldau.records.batch import DELETE_HORIZON_FLAG, BatchHeader, read_header
-from moldau.records.codec import Record, decode_batch
-from moldau.storage.checkpoints import CLEANER_FILE, read_offsets
-from moldau.storage.cleaner import Cleaner
-from moldau.storage.cleaner_job import CleanerSettings
-from moldau.storage.log_store import LogStore
-from moldau.storage.threads import AtOnce
+from moldau.records.batch_codec import Record, decode_batch
+from moldau.storage.compaction.compaction_job import CleanerSettings
+from moldau.storage.compaction.compaction_scheduler import Cleaner
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.storage_threads import AtOnce
+from moldau.storage.log_state.checkpoint_files import CLEANER_FILE, read_offsets
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.logs import SmallSettings
 from tests.support.virtual_time import ManualClock

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from moldau.testing.broker_process import BrokerProcess
 from tests.compat.clients.catalogue import Clients
 from tests.compat.clients.port import CODECS, Client, Record
 from tests.compat.conftest import Broker
 from tests.compat.records import START_MS
 from tests.support.apache_kafka import run_tool
-from tests.support.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.compat
 

@@ -1,4 +1,5 @@
-"""Apache Kafka's reassignment tool moves a replica between the log directories of a broker."""
+"""Apache Kafka's reassignment tool moves a replica between the log directories of a
+broker, and gives such a move up."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.apache_kafka import run_tool
-from tests.support.two_disks import RECORDS, TwoDisks, move_by_plan
+from tests.support.two_disks import RECORDS, TwoDisks, cancel_by_plan, move_by_plan
 
 pytestmark = pytest.mark.compat
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
@@ -23,3 +24,4 @@ def test_the_reassignment_tool_of_apache_kafka_moves_a_replica(tmp_path: Path) -
     with disks.broker:
         disks.produce(RECORDS)
         move_by_plan(disks, tmp_path, tool)
+        cancel_by_plan(disks, tmp_path, tool)

@@ -6,6 +6,7 @@ byte on both; groups and transactions go on wherever their coordinator is.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -17,7 +18,8 @@ from confluent_kafka.admin import (
     ConfigResource,
 )
 
-from tests.support.broker_process import BrokerProcess
+from moldau import Admin
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 from tests.support.mixed_cluster import (
     ELECT,
@@ -74,6 +76,19 @@ def read(mixed: Cluster, topic: str, partitions: int, count: int) -> list[list[s
         values[partition].append(value.decode())
     reader.close()
     return values
+
+
+def test_transactions_stay_as_apache_kafka_knows_them_while_one_of_its_brokers_is_there(
+    mixed: Cluster,
+) -> None:
+    with Admin(bootstrap_servers=mixed.brokers[MOLDAU].bootstrap) as admin:
+        eventually(
+            lambda: "transaction.version" not in admin.describe_features(MOLDAU).finalized,
+            SECONDS_MAX,
+        )
+    assert json.loads(mixed.tree.get("/feature")[0])["features"] == {}
+    said = json.loads(mixed.tree.get(f"/brokers/ids/{MOLDAU}")[0])["features"]
+    assert said == {"transaction.version": {"min_version": 1, "max_version": 2}}
 
 
 @pytest.mark.parametrize("controller", CONTROLLERS)

@@ -95,6 +95,7 @@ def test_a_group_of_three_libraries_loses_and_doubles_nothing_through_rebalances
                 members.append(join())
                 eventually(lambda: is_spread(*members), 60)
             load.write()
+            eventually(lambda: all(member.values for member in members), 60)
             for gone in range(2):
                 members[gone].stop()
                 left = members[gone + 1 :]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 from tests.support.mixed_cluster import ELECT, SECONDS_MAX, Cluster, Kafka39Process, cluster
 

@@ -18,13 +18,13 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from moldau.client.consumer import Consumer as MoldauConsumer
+from moldau.client.consumer.blocking_consumer import Consumer as MoldauConsumer
+from moldau.testing.broker_process import BrokerProcess
+from moldau.testing.zookeeper_process import zookeeper
 from tests.compat.test_compat_old_clients import Row, consume, consume_by_librdkafka, produce
 from tests.support.apache_kafka import run_tool
-from tests.support.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 from tests.support.mixed_cluster import Kafka39Process
-from tests.support.zookeeper import zookeeper
 
 pytestmark = pytest.mark.compat
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 from tests.support.mixed_cluster import SECONDS_MAX, Cluster, Kafka39Process, cluster
 

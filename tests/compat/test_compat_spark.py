@@ -40,7 +40,7 @@ def topic(bootstrap: str) -> str:
                     partition=number % 2,
                     timestamp_ms=FIRST_MS + number * 1000,
                 )
-            sent.get(30)
+            sent.result(30)
     with Producer(bootstrap_servers=bootstrap, transactional_id=name) as producer:
         producer.init_transactions()
         for ending in (producer.abort_transaction, producer.commit_transaction):

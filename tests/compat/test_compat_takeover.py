@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from moldau.testing.broker_process import BrokerProcess
+from moldau.testing.zookeeper_process import zookeeper
 from tests.compat.adoption import (
     CODECS,
     Row,
@@ -27,10 +29,8 @@ from tests.compat.adoption import (
     leave_open,
     producers,
 )
-from tests.support.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 from tests.support.mixed_cluster import Kafka39Process
-from tests.support.zookeeper import zookeeper
 
 pytestmark = pytest.mark.compat
 

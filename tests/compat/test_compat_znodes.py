@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kazoo.client import KazooClient
 
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 from tests.support.mixed_cluster import ELECT, SECONDS_MAX, TOPICS, Cluster, Kafka39Process, cluster
 
@@ -28,6 +28,8 @@ OWN_TO_EACH = {
     "timestamp", "port", "endpoints", "topic_id", "id",
     # Who is the controller and who takes a block of producer ids is chance.
     "brokerid", "broker", "block_start", "block_end",
+    # What a broker knows beyond 3.9.
+    "features",
 }  # fmt: skip
 OURS_ALONE = {"/config/groups", "/config/client-metrics"}
 """For settings that Apache Kafka has since 4.0, when it had left ZooKeeper."""

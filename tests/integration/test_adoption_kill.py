@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.doomed_files import MAIN, doom
 from tests.support.tracked_topic import SMALL, create, produce, read
 

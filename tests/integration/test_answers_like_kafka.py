@@ -15,6 +15,7 @@ from confluent_kafka.admin import (
 )
 
 from moldau.model.errors import Error
+from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.messages.group_offsets import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -25,7 +26,6 @@ from moldau.wire.messages.group_offsets import (
     OffsetFetchResponse,
 )
 from moldau.wire.messages.groups import FindCoordinatorRequest
-from tests.support.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 from tests.support.hostile_costs import Client
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import clients
 from benchmarks.client_loads import LOADS, Reading, Work
 from benchmarks.control import Control
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 
 # kafka-python reads its schemas in a way that Python 3.11 calls old.
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated")

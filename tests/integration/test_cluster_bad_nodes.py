@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 from kazoo.exceptions import NodeExistsError, NoNodeError
 
-from tests.support.cluster_of_three import SECONDS_MAX, ClusterOfThree, cluster_of_three
+from tests.support.cluster_of_three import SECONDS_MAX, ClusterOfThree
 from tests.support.eventually import eventually
 
 SETTINGS = {"auto.leader.rebalance.enable": "false", "auto.create.topics.enable": "false"}
@@ -41,18 +41,17 @@ BAD_NODES = {
 
 
 @pytest.fixture(scope="module")
-def of_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfThree]:
-    with cluster_of_three(tmp_path_factory.mktemp("cluster"), SETTINGS) as made:
-        yield made
+def cluster_settings() -> dict[str, str]:
+    return SETTINGS
 
 
 @pytest.fixture
-def cluster(of_three: ClusterOfThree) -> Iterator[ClusterOfThree]:
-    yield of_three
+def cluster(cluster: ClusterOfThree) -> Iterator[ClusterOfThree]:
+    """Without the bad nodes before the brokers come back."""
+    yield cluster
     for path in BAD_NODES:
         with contextlib.suppress(NoNodeError):
-            of_three.zookeeper.delete(path, recursive=True)
-    of_three.revive()
+            cluster.zookeeper.delete(path, recursive=True)
 
 
 def put(cluster: ClusterOfThree, path: str, data: bytes) -> None:
@@ -96,13 +95,13 @@ def test_bad_nodes_leave_the_controller_in_office_with_its_eyes_open(
     cluster: ClusterOfThree,
 ) -> None:
     cluster.place("t", 0, 1, 2)
-    office = controller(cluster)
-    victim = (office + 1) % 3
+    elected = controller(cluster)
+    victim = (elected + 1) % 3
     said = {n: broker.log_text for n, broker in enumerate(cluster.brokers)}
     for path, data in BAD_NODES.items():
         put(cluster, path, data)
     leaderships_move(cluster, "open-eyes", victim)
-    assert controller(cluster) == office, "nobody had to resign"
+    assert controller(cluster) == elected, "nobody had to resign"
     for number in range(3):
         news = cluster.brokers[number].log_text[len(said[number]) :]
         assert "Resigning" not in news
@@ -128,11 +127,11 @@ def test_bad_nodes_do_not_keep_a_new_controller_from_its_office(cluster: Cluster
     cluster.place("keeps", 0, 1, 2)
     for path, data in BAD_NODES.items():
         put(cluster, path, data)
-    office = controller(cluster)
-    cluster.kill(office)
-    eventually(lambda: controller(cluster) != office)
-    eventually(lambda: cluster.state("keeps")["leader"] != office)
-    cluster.brokers[office].start()
+    elected = controller(cluster)
+    cluster.kill(elected)
+    eventually(lambda: controller(cluster) != elected)
+    eventually(lambda: cluster.state("keeps")["leader"] != elected)
+    cluster.brokers[elected].start()
     leaderships_move(cluster, "in-office", next(n for n in range(3) if n != controller(cluster)))
 
 
@@ -144,9 +143,10 @@ def test_a_topic_whose_node_cannot_be_read_is_left_alone_until_it_is_mended(
     path = "/brokers/topics/mended"
     good, _ = cluster.zookeeper.get(path)
     cluster.zookeeper.set(path, b"{nonsense")
+    epoch, _ = cluster.zookeeper.get("/controller_epoch")
     cluster.zookeeper.delete("/controller")
-    eventually(lambda: name_in_log(cluster, path))
-    office = controller(cluster)
+    eventually(lambda: cluster.zookeeper.get("/controller_epoch")[0] != epoch)
+    elected = controller(cluster)
     # Nobody may make a topic where there is one, and asking for it ends no term.
     new = NewTopic("mended", 1, replica_assignment=[[1]])
 
@@ -157,8 +157,22 @@ def test_a_topic_whose_node_cannot_be_read_is_left_alone_until_it_is_mended(
         return "ALREADY_EXISTS" in str(refused.value)
 
     eventually(is_refused)
-    assert controller(cluster) == office
+    assert controller(cluster) == elected
     cluster.zookeeper.set(path, good)
     eventually(lambda: "mended" in cluster.admin.list_topics(timeout=SECONDS_MAX).topics)
     cluster.write("mended", "goes on")
     assert cluster.values("mended") == ["kept", "goes on"]
+
+
+def test_settings_that_lost_their_topic_or_are_lost_end_no_term(cluster: ClusterOfThree) -> None:
+    elected, epoch = controller(cluster), cluster.zookeeper.get("/controller_epoch")[0]
+    put(cluster, "/config/topics/again", b'{"version":1,"config":{"retention.ms":"1"}}')
+    cluster.create("again")
+    assert cluster.node("/config/topics/again")["config"] == {}
+    cluster.write("again", "kept")
+    assert cluster.values("again") == ["kept"]
+    cluster.zookeeper.delete("/config/topics/again")
+    admin = cluster.admin
+    admin.delete_topics(["again"])["again"].result(SECONDS_MAX)
+    eventually(lambda: cluster.zookeeper.exists("/brokers/topics/again") is None)
+    assert (controller(cluster), cluster.zookeeper.get("/controller_epoch")[0]) == (elected, epoch)

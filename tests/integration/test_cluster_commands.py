@@ -12,24 +12,16 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from kazoo.client import KazooClient
 
-from tests.support.cluster_of_three import ClusterOfThree, cluster_of_three
+from tests.support.cluster_of_three import ClusterOfThree
 from tests.support.eventually import eventually
 
 BIN = Path(__file__).parents[2] / "bin"
 TOPIC = "my-replicated-topic"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfThree]:
-    with cluster_of_three(tmp_path_factory.mktemp("cluster")) as made:
-        yield made
 
 
 def script(name: str, *words: str, given: str | None = None, code: int = 0) -> str:
@@ -79,6 +71,10 @@ def test_a_replicated_topic_outlives_its_leader(cluster: ClusterOfThree) -> None
     assert int(before["leader"]) == before["replicas"][0]
     script("kafka-console-producer.sh", "--broker-list", cluster.bootstrap, "--topic", TOPIC,
            given="my test message 1\nmy test message 2\n")  # fmt: skip
+    words = ["--from-beginning", "--topic", TOPIC, "--max-messages", "2"]
+    # The group's own topic needs three brokers, too, when it is made.
+    read = script("kafka-console-consumer.sh", "--bootstrap-server", cluster.bootstrap, *words)
+    assert read.splitlines() == ["my test message 1", "my test message 2"]
 
     leader = int(before["leader"])
     cluster.kill(leader)
@@ -86,8 +82,7 @@ def test_a_replicated_topic_outlives_its_leader(cluster: ClusterOfThree) -> None
     others = ",".join(b.bootstrap for n, b in enumerate(cluster.brokers) if n != leader)
     told = script("kafka-topics.sh", "--describe", "--bootstrap-server", others, "--topic", TOPIC)
     assert f"Leader: {cluster.state(TOPIC)['leader']}" in told
-    words = ["--bootstrap-server", others, "--from-beginning", "--topic", TOPIC]
-    read = script("kafka-console-consumer.sh", *words, "--max-messages", "2")
+    read = script("kafka-console-consumer.sh", "--bootstrap-server", others, *words)
     assert read.splitlines() == ["my test message 1", "my test message 2"]
     cluster.revive()
     eventually(lambda: len(cluster.state(TOPIC)["isr"]) == 3)
@@ -158,6 +153,14 @@ def test_partitions_move_by_a_plan_that_the_tool_proposes(
     eventually(lambda: cluster.state(TOPIC)["leader"] == preferred)
     # With everybody where they belong there is nothing to do, and that is said.
     script("kafka-preferred-replica-election.sh", *at)
+
+
+def test_the_doctor_says_why_it_cannot_look_at_clocks(cluster: ClusterOfThree) -> None:
+    command = (sys.executable, "-m", "moldau.main", "doctor", "--json")
+    asked = [*command, "--bootstrap-server", cluster.bootstrap]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False)
+    (unchecked,) = json.loads(done.stdout)["unchecked"]
+    assert unchecked.startswith("clocks, because brokers on ZooKeeper tell nobody their time")
 
 
 def test_log_dirs_shows_the_replicas_of_every_broker(cluster: ClusterOfThree) -> None:

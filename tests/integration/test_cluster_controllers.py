@@ -1,4 +1,4 @@
-"""Three controllers on one tree: one is in office, the others wait, none acts after its time."""
+"""Three controllers on one tree: one is active, the others wait, none acts after its time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from moldau.config.changes import ConfigChange, ResourceType
+from moldau.cluster import controller_election
+from moldau.config.config_changes import ConfigChange, ResourceType
 from moldau.controller import cluster_commands as commands
-from moldau.controller import office
-from moldau.controller.facts import TopicCreated
-from moldau.controller.topics import NewTopic
+from moldau.controller.controller_facts import TopicCreated
+from moldau.controller.rules.topic_rules import NewTopic
 from moldau.engine.machine import Decision
 from moldau.metadata import paths
-from moldau.metadata.shared_tree import SharedTree
 from moldau.metadata.store import Create, Delete
 from moldau.model.cluster import BrokerNode, Endpoint
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
+from moldau.testing.shared_tree import SharedTree
 from tests.support.controllers import Contender, eventually
 
 
@@ -30,7 +30,7 @@ class Cluster:
     async def start(self, *ids: int, **settings: str) -> Cluster:
         for node_id in ids:
             await Contender(self.tree, node_id, self.brokers, **settings).start()
-        await eventually(lambda: len(self.in_office) == 1, "one controller")
+        await eventually(lambda: len(self.active_controllers) == 1, "one controller")
         await eventually(lambda: self.all_know(set(ids)), "all know all")
         return self
 
@@ -39,12 +39,12 @@ class Cluster:
         return [broker for broker in self.brokers.values() if broker.is_running]
 
     @property
-    def in_office(self) -> list[Contender]:
+    def active_controllers(self) -> list[Contender]:
         return [broker for broker in self.alive if broker.is_controller]
 
     @property
     def controller(self) -> Contender:
-        (controller,) = self.in_office
+        (controller,) = self.active_controllers
         return controller
 
     def all_know(self, ids: set[int]) -> bool:
@@ -66,7 +66,7 @@ class Cluster:
             if broker.is_running:
                 await broker.stop()
             else:
-                await broker.office.close()
+                await broker.election.close()
 
 
 def play(story: Callable[[Cluster], Awaitable[None]], **settings: str) -> None:
@@ -99,11 +99,11 @@ def test_when_the_controller_dies_another_goes_on_and_elects_new_leaders() -> No
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", 3, 3)
         old = cluster.controller
-        epoch = old.office.held().term.epoch
+        epoch = old.election.require_active().term.epoch
         old.crash()
-        await eventually(lambda: len(cluster.in_office) == 1, "a new controller")
+        await eventually(lambda: len(cluster.active_controllers) == 1, "a new controller")
         new = cluster.controller
-        assert new.office.held().term.epoch == epoch + 1
+        assert new.election.require_active().term.epoch == epoch + 1
         alive = {broker.node_id for broker in cluster.alive}
         await eventually(lambda: cluster.all_know(alive))
         for number in range(3):
@@ -119,11 +119,12 @@ def test_when_the_controller_dies_another_goes_on_and_elects_new_leaders() -> No
 
 def test_deleting_the_controllers_node_forces_an_election() -> None:
     async def story(cluster: Cluster) -> None:
-        before = cluster.controller.office.held().term.epoch
+        before = cluster.controller.election.require_active().term.epoch
         cluster.tree.write([Delete(paths.CONTROLLER)], None)
         await eventually(
             lambda: (
-                len(cluster.in_office) == 1 and cluster.controller.office.held().term.epoch > before
+                len(cluster.active_controllers) == 1
+                and cluster.controller.election.require_active().term.epoch > before
             ),
             "a later term",
         )
@@ -140,18 +141,18 @@ def test_a_controller_that_was_replaced_unseen_can_change_nothing() -> None:
         # Its session ends, it does not hear of it, and goes on for a while.
         zombie.session.expire()
         zombie.is_running = False
-        await eventually(lambda: len(cluster.in_office) == 1, "a new controller")
+        await eventually(lambda: len(cluster.active_controllers) == 1, "a new controller")
         after = cluster.tree.tree.find(paths.partition_state_path("t", 0))
         zombie.session._is_cut_off = False
-        state = zombie.office.held().state.cluster.topics["t"].partitions[0]
+        state = zombie.election.require_active().state.cluster.topics["t"].partitions[0]
         change = commands.IsrChange(TopicPartition("t", 0), state.leader_epoch, 0, (leader,))
-        epochs = zombie.office.held().state.liveness
+        epochs = zombie.election.require_active().state.liveness
         command = commands.AlterPartition(leader, epochs.epoch_of(leader) or 0, (change,))
         with pytest.raises(ApiError) as refused:
             await zombie.controller.alter_partition(command)
         assert refused.value.error is Error.NOT_CONTROLLER
         assert cluster.tree.tree.find(paths.partition_state_path("t", 0)) == after
-        assert zombie.office.incumbency is None
+        assert zombie.election.active is None
 
     play(story)
 
@@ -161,9 +162,9 @@ def test_a_controller_whose_session_expired_resigns_and_the_cluster_goes_on() ->
         old = cluster.controller
         old.session.expire()
         old.session.reconnect(expired=True)
-        await eventually(lambda: not old.is_controller or len(cluster.in_office) == 1)
+        await eventually(lambda: not old.is_controller or len(cluster.active_controllers) == 1)
         await old.register()
-        await eventually(lambda: len(cluster.in_office) == 1)
+        await eventually(lambda: len(cluster.active_controllers) == 1)
         await eventually(lambda: cluster.all_know({0, 1, 2}), "the broker is back")
         await cluster.create("t")
 
@@ -192,7 +193,7 @@ def test_what_tools_write_into_the_tree_is_noticed() -> None:
         assert cluster.state("old").leader == 0
         moves = paths.encode_reassignment({("old", 0): (2,)})
         write([Create(paths.REASSIGN_PARTITIONS, moves)], None)
-        state = cluster.controller.office.held().state
+        state = cluster.controller.election.require_active().state
         await eventually(lambda: state.cluster.topics["old"].partitions[0].adding == (2,))
         write([Create(paths.delete_topic_path("old"), b"")], None)
         await eventually(lambda: cluster.tree.tree.find(paths.topic_path("old")) is None)
@@ -238,9 +239,11 @@ def test_a_broker_that_missed_requests_is_told_everything_anew() -> None:
         (forgetful, *_) = (b for b in cluster.alive if not b.is_controller)
         await eventually(lambda: len(forgetful.roles) == 2, "it has its roles")
         before, forgetful.roles = forgetful.roles, {}
-        await cluster.controller.office.held().submit(commands.TellAgain(forgetful.node_id))
+        await cluster.controller.election.require_active().submit(
+            commands.TellAgain(forgetful.node_id)
+        )
         await eventually(lambda: forgetful.roles == before, "it has them again")
-        await cluster.controller.office.held().submit(commands.TellAgain(77))
+        await cluster.controller.election.require_active().submit(commands.TellAgain(77))
 
     play(story)
 
@@ -300,7 +303,7 @@ def test_a_controller_that_cannot_read_the_tree_on_gives_its_office_to_another(
     async def story(cluster: Cluster) -> None:
         await cluster.create("t", 1, 3)
         blind = cluster.controller
-        machine = blind.office.held().machine
+        machine = blind.election.require_active().machine
         decide = machine.decide
 
         def fail(command: object, token: int, now_ms: int) -> Decision:
@@ -312,7 +315,14 @@ def test_a_controller_that_cannot_read_the_tree_on_gives_its_office_to_another(
         victim = next(broker for broker in cluster.alive if broker is not blind)
         victim.crash()
         await eventually(
-            lambda: [b for b in cluster.in_office if b.office.held().machine is not machine] != [],
+            lambda: (
+                [
+                    b
+                    for b in cluster.active_controllers
+                    if b.election.require_active().machine is not machine
+                ]
+                != []
+            ),
             "another term",
         )
         await eventually(lambda: victim.node_id not in cluster.state("t").isr, "the ISR is right")
@@ -326,16 +336,16 @@ def test_a_broker_that_cannot_begin_its_term_leaves_the_office_to_others(
     async def story(cluster: Cluster) -> None:
         old = cluster.controller
         able = next(broker for broker in cluster.alive if broker is not old)
-        loading = office.load
+        loading = controller_election.load
 
         async def load(store: object, cluster_id: str, node_id: int, **more: bool) -> object:
             if node_id != able.node_id:
                 raise RuntimeError("a mistake")
             return await loading(store, cluster_id, node_id, **more)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(office, "load", load)
+        monkeypatch.setattr(controller_election, "load", load)
         old.crash()
-        await eventually(lambda: cluster.in_office == [able], "who can, is in office")
+        await eventually(lambda: cluster.active_controllers == [able], "who can, is the controller")
         await cluster.create("t", 1, 2)
 
     play(story)
@@ -343,7 +353,7 @@ def test_a_broker_that_cannot_begin_its_term_leaves_the_office_to_others(
 
 def test_what_a_full_window_refuses_is_asked_again() -> None:
     async def story(cluster: Cluster) -> None:
-        held = cluster.controller.office.held()
+        held = cluster.controller.election.require_active()
         limit, held.engine._tokens_max = held.engine._tokens_max, 0
         topic = paths.encode_topic(paths.TopicNode(b"i" * 16, ((0, 1),)))
         cluster.tree.write([Create(paths.topic_path("found"), topic)], None)
@@ -353,14 +363,14 @@ def test_what_a_full_window_refuses_is_asked_again() -> None:
         assert "found" not in held.state.cluster.topics
         held.engine._tokens_max = limit
         await eventually(lambda: "found" in held.state.cluster.topics, "it was read again")
-        assert cluster.controller.office.held() is held
+        assert cluster.controller.election.require_active() is held
 
     play(story)
 
 
 def test_a_list_from_before_a_creation_is_not_held_against_it() -> None:
     async def story(cluster: Cluster) -> None:
-        held = cluster.controller.office.held()
+        held = cluster.controller.election.require_active()
         events = held.events
         assert events is not None
         for number in range(20):
@@ -370,7 +380,7 @@ def test_a_list_from_before_a_creation_is_not_held_against_it() -> None:
                 await asyncio.sleep(0)
             events.look(paths.TOPICS)
             await making
-            assert cluster.controller.office.held() is held
+            assert cluster.controller.election.require_active() is held
         assert len(held.state.cluster.topics) == 20
         assert sum(len(broker.roles) for broker in cluster.alive) == 20
 

@@ -8,6 +8,7 @@ twenty seconds, the long one for MOLDAU_FIRE_MINUTES (15); MOLDAU_SEED chooses t
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from moldau.testing.zookeeper_process import ensemble
 from tests.support import seeds
 from tests.support.eventually import eventually
 from tests.support.fire import COMPACTING, HOW, WHOM, ClusterUnderFire
@@ -24,7 +26,6 @@ from tests.support.fire_load import Load
 from tests.support.histories.judgement import judge
 from tests.support.histories.stage import PARTITIONS as STAGED
 from tests.support.histories.stage import Stage
-from tests.support.zookeeper import ensemble
 
 TOPIC = "fire"
 PARTITIONS = 6
@@ -43,12 +44,12 @@ def set_on_fire(directory: Path, seconds: float, seed: int) -> None:
     with (
         ensemble(directory) as servers,
         ClusterUnderFire(directory, servers, draw, COMPACTING) as cluster,
+        contextlib.closing(Stage(cluster.bootstrap, random.Random(seed))) as stage,
     ):
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(30)
         load = Load(cluster.bootstrap, TOPIC, PARTITIONS, RATE)
-        stage = Stage(cluster.bootstrap, random.Random(seed))
         load.start()
         stage.start()
         try:

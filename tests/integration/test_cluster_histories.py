@@ -8,6 +8,7 @@ off. The short form runs for some 15 seconds, the long one for MOLDAU_HISTORY_MI
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import time
@@ -15,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from moldau.testing.zookeeper_process import ensemble
 from tests.support import seeds
 from tests.support.eventually import eventually
 from tests.support.fire import COMPACTING, ClusterUnderFire
 from tests.support.histories.judgement import has_compacted, judge
 from tests.support.histories.model import History
 from tests.support.histories.stage import PARTITIONS, Stage
-from tests.support.zookeeper import ensemble
 
 SHORT_SECONDS = 15.0
 WARM_SECONDS_MAX = 90.0
@@ -33,8 +34,8 @@ def history_under_faults(directory: Path, seconds: float, seed: int) -> History:
     with (
         ensemble(directory) as servers,
         ClusterUnderFire(directory, servers, draw, COMPACTING) as cluster,
+        contextlib.closing(Stage(cluster.bootstrap, random.Random(seed))) as stage,
     ):
-        stage = Stage(cluster.bootstrap, random.Random(seed))
         stage.start()
         try:
             eventually(stage.is_under_way, WARM_SECONDS_MAX)

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.support.broker_process import BrokerProcess
-from tests.support.cluster_of_three import SECONDS_MAX, SETTINGS, ClusterOfThree, cluster_of_three
+from moldau.testing.broker_process import BrokerProcess
+from tests.support.cluster_of_three import SECONDS_MAX, SETTINGS, ClusterOfThree
 from tests.support.eventually import eventually
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfThree]:
-    with cluster_of_three(tmp_path_factory.mktemp("cluster")) as made:
-        yield made
 
 
 def test_a_cluster_serves_through_kills_shutdowns_and_forced_elections(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from moldau.net.peers import Peers
 from moldau.wire.messages.metadata import MetadataRequest
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.schema import Message
-from tests.support.cluster_of_three import SECONDS_MAX, ClusterOfThree, cluster_of_three
+from tests.support.cluster_of_three import SECONDS_MAX, ClusterOfThree
 from tests.support.eventually import eventually
 from tests.support.services import batch
 
@@ -28,15 +27,8 @@ TIMEOUT_MS = 15_000
 
 
 @pytest.fixture(scope="module")
-def of_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfThree]:
-    with cluster_of_three(tmp_path_factory.mktemp("cluster"), SETTINGS) as made:
-        yield made
-
-
-@pytest.fixture
-def cluster(of_three: ClusterOfThree) -> Iterator[ClusterOfThree]:
-    yield of_three
-    of_three.revive()
+def cluster_settings() -> dict[str, str]:
+    return SETTINGS
 
 
 def ask(cluster: ClusterOfThree, broker: int, request: Message, version: int) -> Any:
@@ -152,3 +144,35 @@ def test_a_broker_that_was_away_while_a_topic_was_deleted_does_not_know_it_any_m
     assert write_to(cluster, away, "deleted") is Error.UNKNOWN_TOPIC_OR_PARTITION
     known = ask(cluster, away, MetadataRequest(topics=None), 9)
     assert {topic.name for topic in known.topics}.isdisjoint({"deleted", "elsewhere"})
+
+
+@pytest.mark.long
+def test_a_broker_that_was_down_while_a_topic_was_made_anew_keeps_nothing_of_the_old_one(
+    cluster: ClusterOfThree,
+) -> None:
+    away = not_in_office(cluster)
+    stays, third = (n for n in range(3) if n != away)
+    cluster.place("anew", away, stays)
+    cluster.write("anew", *"abcde")
+    eventually(lambda: sorted(cluster.state("anew")["isr"]) == sorted([away, stays]))
+    cluster.kill(away)
+    move(cluster, "anew", stays)
+    eventually(lambda: cluster.node("/brokers/topics/anew")["partitions"]["0"] == [stays])
+    admin = cluster.admin
+    admin.delete_topics(["anew"])["anew"].result(SECONDS_MAX)
+    eventually(lambda: cluster.zookeeper.exists("/brokers/topics/anew") is None)
+    cluster.place("anew", stays, third)
+    cluster.write("anew", *"xy")
+
+    cluster.brokers[away].start()
+    cluster.until_live(0, 1, 2)
+    move(cluster, "anew", stays, away)
+    eventually(lambda: sorted(cluster.state("anew")["isr"]) == sorted([away, stays]))
+    cluster.kill(stays)
+    eventually(lambda: cluster.state("anew")["leader"] == away)
+    assert cluster.values("anew") == ["x", "y"]
+    cluster.write("anew", "z")
+    assert cluster.values("anew") == ["x", "y", "z"]
+    # The old log is not lost either: somebody may still want it.
+    (stray,) = cluster.brokers[away].data.glob("anew-0.*-stray")
+    assert any(file.stat().st_size for file in stray.glob("*.log"))

@@ -13,14 +13,17 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tests.support.cluster_of_three import SECONDS_MAX, ClusterOfThree, cluster_of_three
+from moldau import Consumer
+from moldau.errors import LogTruncationError
+from moldau.model.names import TopicPartition
+from tests.support.cluster_of_three import SECONDS_MAX, ClusterOfThree
 from tests.support.eventually import eventually
 
 SETTINGS = {
@@ -31,15 +34,8 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def of_three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterOfThree]:
-    with cluster_of_three(tmp_path_factory.mktemp("cluster"), SETTINGS) as made:
-        yield made
-
-
-@pytest.fixture
-def cluster(of_three: ClusterOfThree) -> Iterator[ClusterOfThree]:
-    yield of_three
-    of_three.revive()
+def cluster_settings() -> dict[str, str]:
+    return SETTINGS
 
 
 def moldau(*arguments: str) -> str:
@@ -163,6 +159,46 @@ def test_a_replica_that_lags_leads_where_losing_records_is_allowed(cluster: Clus
     eventually(lambda: sorted(cluster.state("unclean")["isr"]) == [0, 1])
     assert cluster.values("unclean") == ["a", "c"]
     are_alike(cluster, "unclean", 0, 1)
+
+
+def test_a_running_consumer_goes_back_to_where_the_logs_part_after_a_truncation(
+    cluster: ClusterOfThree,
+) -> None:
+    """Its broker is gone with records that it has read; the next leader never had them."""
+    cluster.place("cut", 0, 1, unclean_leader_election_enable="true")
+    cluster.write("cut", "a")
+    settings = {"bootstrap.servers": cluster.bootstrap, "metadata.max.age.ms": "500"}
+    place = TopicPartition("cut", 0)
+    with (
+        Consumer({**settings, "auto.offset.reset": "earliest"}) as going_back,
+        Consumer({**settings, "auto.offset.reset": "none"}) as told,
+    ):
+        for consumer in (going_back, told):
+            consumer.assign([place])
+            consumer.seek(place, 0)
+            assert read(consumer, 1) == ["a"]
+        cluster.kill(1)
+        eventually(lambda: cluster.state("cut")["isr"] == [0])
+        cluster.write("cut", "b", "c")
+        for consumer in (going_back, told):
+            assert read(consumer, 2) == ["b", "c"]
+        cluster.kill(0)
+        cluster.brokers[1].start()
+        eventually(lambda: cluster.state("cut")["leader"] == 1)
+        cluster.write("cut", "d", "e", "f", "g")
+        assert read(going_back, 4) == ["d", "e", "f", "g"]
+        with pytest.raises(LogTruncationError, match="truncated to offset 1"):
+            read(told, 1)
+
+
+def read(consumer: Consumer, count: int) -> list[str]:
+    """So many values, and those that came along."""
+    found: list[str] = []
+    deadline = time.monotonic() + SECONDS_MAX
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"only {found} came"
+        found += [(record.value or b"").decode() for record in consumer.poll(0.5)]
+    return found
 
 
 def test_writes_are_refused_while_too_few_replicas_are_in_sync(cluster: ClusterOfThree) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from moldau.cli.catalogue import COMMANDS
 from moldau.main import main
-from tests.support.broker_process import BrokerProcess, free_port
+from moldau.testing.broker_process import BrokerProcess, free_port
 
 PERF = "--num-records 1 --record-size 1 --throughput -1"
 LINES = {
@@ -130,7 +130,7 @@ def test_an_unreachable_broker_is_one_sentence(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("moldau.cli.clients.REACH_MS", 50)
+    monkeypatch.setattr("moldau.cli.command_clients.REACH_MS", 50)
     good = tmp_path / "good.json"
     good.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 0}]}')
     address = f"127.0.0.1:{free_port()}"

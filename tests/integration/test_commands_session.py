@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.broker_process import BrokerProcess, free_port
+from moldau.testing.broker_process import BrokerProcess, free_port
 
 BIN = Path(__file__).parent.parent.parent / "bin"
 SECONDS_MAX = 60

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
+from moldau.testing.zookeeper_process import zookeeper
 from tests.support.eventually import eventually
-from tests.support.zookeeper import zookeeper
 
 SETTINGS = {
     "log.cleaner.backoff.ms": "50",

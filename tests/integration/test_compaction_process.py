@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import queue
+import select
 import signal
 import subprocess
 import sys
@@ -16,12 +17,13 @@ from typing import Any
 
 import pytest
 
-from moldau.storage import cleaner_process, compaction_claim
-from moldau.storage.cleaner_job import InThread
-from moldau.storage.cleaner_process import InProcess
-from moldau.storage.compaction_claim import claim
-from moldau.storage.faults import StorageFault
-from moldau.storage.threads import Done, OneThread
+from moldau.storage.compaction import compaction_process
+from moldau.storage.compaction.compaction_job import InThread
+from moldau.storage.compaction.compaction_process import InProcess
+from moldau.storage.directories.storage_threads import Done, OneThread
+from moldau.storage.rewriting import rewrite_claim
+from moldau.storage.rewriting.rewrite_claim import claim
+from moldau.storage.storage_faults import StorageFault
 from tests.support.compaction import CompactionBench, small_cleaner
 from tests.support.eventually import eventually
 
@@ -207,6 +209,86 @@ def test_a_log_that_fails_again_and_again_is_tried_ever_more_seldom(
     assert bench.records() == NEWEST
 
 
+def test_a_process_that_stands_still_is_ended_and_the_log_is_tried_again(
+    bench: CompactionBench,
+    place: InProcess,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(compaction_process, "SILENCE_SECONDS_MAX", 1.0)
+    loop = in_thread(bench)
+    bench.cleaning = SLOW
+    fill(bench)
+    names = bench.names()
+    with caplog.at_level(logging.WARNING):
+        bench.cleaner.look()
+        eventually(lambda: place.pid is not None)
+        pid = place.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        loop.run_until(lambda: not bench.cleaner.is_busy)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        (
+            "WARNING",
+            f"Cleaner 0: cleaning of log compacted-0 failed: cannot compact {bench.directory}: "
+            "its process made no progress for 1 s and was ended",
+        )
+    ]
+    assert is_gone(pid)
+    assert bench.names() == names
+    bench.cleaning = small_cleaner()
+    bench.cleaner.look()
+    loop.run_until(lambda: bench.log.cleaned_end == 12)
+    bench.cleaner.stop()
+    assert bench.records() == NEWEST
+
+
+def test_a_round_that_is_too_large_for_the_pipe_ends_too_if_nobody_takes_it(
+    bench: CompactionBench, place: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process stops between two rounds; what it is asked for next does not fit in the pipe."""
+    monkeypatch.setattr(compaction_process, "SILENCE_SECONDS_MAX", 1.0)
+    loop = in_thread(bench)
+    fill(bench)
+    for producer_id in range(5_000):
+        bench.put(("k0", "x"), producer_id=producer_id, producer_epoch=0, base_sequence=0)
+    bench.roll()
+    spawn = compaction_process._spawn
+
+    def spawn_stopped() -> subprocess.Popen[bytes]:
+        process = spawn()
+        assert process.stdout is not None
+        # Its greeting is there, so it waits for its first round.
+        assert select.select([process.stdout], [], [], 30)[0]
+        process.send_signal(signal.SIGSTOP)
+        return process
+
+    monkeypatch.setattr(compaction_process, "_spawn", spawn_stopped)
+    bench.cleaner.look()
+    loop.run_until(lambda: not bench.cleaner.is_busy)
+    assert place.pid is None
+    monkeypatch.setattr(compaction_process, "_spawn", spawn)
+    bench.cleaner.look()
+    loop.run_until(lambda: bench.log.cleaned_end == bench.log.offset_end)
+    bench.cleaner.stop()
+
+
+def test_a_round_may_take_much_longer_than_a_process_may_stand_still(
+    bench: CompactionBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At such a pace each of three waits is longer than that."""
+    monkeypatch.setattr(compaction_process, "SILENCE_SECONDS_MAX", 2.0)
+    loop = in_thread(bench)
+    bench.put(("k0", "x" * 700))
+    bench.roll()
+    bench.cleaning = small_cleaner(bytes_per_second=300.0)
+    bench.cleaner.look()
+    loop.run_until(lambda: not bench.cleaner.is_busy)
+    bench.cleaner.stop()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert bench.log.cleaned_end == 1
+
+
 @pytest.mark.parametrize("what", ["stop", "truncate"])
 def test_a_round_that_is_not_wanted_any_more_ends_its_process(
     bench: CompactionBench, place: InProcess, what: str
@@ -256,7 +338,8 @@ def test_where_no_process_can_be_started_the_thread_compacts(
         bench.cleaner.look()
         bench.cleaner.look()
     assert [record.getMessage() for record in caplog.records] == [
-        "Cleaner 0: cleaning of log compacted-0 failed: cannot start moldau.storage.cleaner_child "
+        "Cleaner 0: cleaning of log compacted-0 failed: cannot start "
+        "moldau.storage.compaction.compaction_child "
         "with /nowhere/python: No such file or directory; compaction goes on in a thread"
     ]
     assert bench.records() == NEWEST
@@ -281,7 +364,7 @@ def test_a_newer_moldau_on_disk_is_not_mixed_with_the_running_one(
     bench: CompactionBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(bench)
-    monkeypatch.setattr(cleaner_process, "GREETING", ("moldau-cleaner", "0.0.1"))
+    monkeypatch.setattr(compaction_process, "GREETING", ("moldau-cleaner", "0.0.1"))
     bench.cleaner.look()
     bench.cleaner.look()
     assert "another version of Moldau is installed now" in caplog.text
@@ -291,7 +374,7 @@ def test_a_newer_moldau_on_disk_is_not_mixed_with_the_running_one(
 def test_two_processes_never_compact_one_log(
     bench: CompactionBench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(compaction_claim, "WAIT_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(rewrite_claim, "WAIT_SECONDS_MAX", 0.0)
     bench.place = InThread()
     bench.let_go()
     bench.open()

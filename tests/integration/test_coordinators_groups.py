@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 
 TOPIC, GROUP = "load", "workers"

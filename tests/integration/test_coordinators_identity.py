@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from moldau.model.errors import Error
+from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.apis import APIS
-from moldau.wire.framing import decode_response, encode_request
 from moldau.wire.messages.groups import FindCoordinatorRequest
 from moldau.wire.messages.topics import CreatableTopic, CreateTopicsRequest
 from moldau.wire.messages.transactions import (
@@ -23,8 +23,8 @@ from moldau.wire.messages.transactions import (
     EndTxnRequest,
     InitProducerIdRequest,
 )
+from moldau.wire.request_framing import decode_response, encode_request
 from moldau.wire.schema import Message
-from tests.support.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 
 TOPIC, ID = "t", "id"

@@ -22,7 +22,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.doomed_broker import DOOM, ROOT
 from tests.support.eventually import eventually
 

@@ -9,14 +9,14 @@ import struct
 from pathlib import Path
 
 from moldau.model.errors import Error
-from moldau.wire.framing import decode_response, encode_request
+from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.messages.groups import (
     FindCoordinatorRequest,
     JoinGroupRequest,
     JoinGroupRequestProtocol,
 )
+from moldau.wire.request_framing import decode_response, encode_request
 from moldau.wire.schema import Message
-from tests.support.broker_process import BrokerProcess
 
 FIND_COORDINATOR, JOIN_GROUP = 10, 11
 SECONDS_MAX = 15.0

@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from moldau.testing.broker_process import BrokerProcess
 from tests.support import seeds
-from tests.support.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 
 TOPIC = "accounts"

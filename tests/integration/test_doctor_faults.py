@@ -26,9 +26,9 @@ import pytest
 
 import moldau.testing
 from moldau import TopicPartition
-from moldau.client.errors import WakeupError
+from moldau.client.shared.client_errors import WakeupError
 from moldau.testing import LocalBroker
-from moldau.testing.runners import free_port
+from moldau.testing.broker_process import free_port
 from moldau.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 from moldau.wire.messages.quorum import DescribeQuorumResponse
 
@@ -64,7 +64,7 @@ def orders(broker: LocalBroker) -> LocalBroker:
     """A broker with a topic of two partitions and a record in each."""
     broker.create_topic("orders", 2)
     for partition in (0, 1):
-        broker.producer().send("orders", b"1", partition=partition).get(10)
+        broker.producer().send("orders", b"1", partition=partition).result(10)
     return broker
 
 
@@ -247,7 +247,7 @@ def test_replicas_that_are_not_in_sync(orders: LocalBroker) -> None:
 
 def test_fewer_in_sync_than_the_topic_asks_for(broker: LocalBroker) -> None:
     broker.create_topic("orders", 1, {"min.insync.replicas": 2})
-    broker.producer().send("orders", b"1").get(10)
+    broker.producer().send("orders", b"1").result(10)
 
     def fail(partition: Any) -> None:
         partition.replica_nodes = [0, 1, 2]
@@ -319,7 +319,7 @@ def test_a_group_stuck_in_a_rebalance(orders: LocalBroker) -> None:
 def test_offsets_whose_records_have_expired(orders: LocalBroker) -> None:
     admin, partition = orders.admin(), TopicPartition("orders", 0)
     admin.alter_group_offsets("billing", {partition: 0}).check()
-    orders.producer().send("orders", b"2", partition=0).get(10)
+    orders.producer().send("orders", b"2", partition=0).result(10)
     admin.delete_records({partition: 1}).check()
     found = doctor(orders.bootstrap)
     assert "group-offset-expired" in found
@@ -339,7 +339,7 @@ def test_a_transaction_that_nobody_ends(orders: LocalBroker) -> None:
     producer = orders.producer(transactional_id="till")
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send("orders", b"open", partition=0).get(10)
+    producer.send("orders", b"open", partition=0).result(10)
     assert doctor(orders.bootstrap, code=0) == {}
     found = doctor(orders.bootstrap, "--max-transaction-timeout", "0")
     assert list(found) == ["transaction-open"]
@@ -353,7 +353,7 @@ def test_a_hanging_transaction(orders: LocalBroker) -> None:
     producer = orders.producer(transactional_id="till")
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send("orders", b"open", partition=0).get(10)
+    producer.send("orders", b"open", partition=0).result(10)
 
     def forget(answer: Any) -> None:
         answer.transaction_states = []
@@ -370,7 +370,7 @@ def test_a_hanging_transaction(orders: LocalBroker) -> None:
 def test_records_from_the_future(broker: LocalBroker) -> None:
     broker.create_topic("orders", 1, {"message.timestamp.after.max.ms": 9 * HOUR_MS})
     ahead_ms = int(time.time() * 1000) + 5 * HOUR_MS
-    broker.producer().send("orders", b"1", timestamp_ms=ahead_ms).get(10)
+    broker.producer().send("orders", b"1", timestamp_ms=ahead_ms).result(10)
     found = doctor(broker.bootstrap)
     assert list(found) == ["clock-skew-records"]
     assert "5 h ahead" in found["clock-skew-records"]["what"]

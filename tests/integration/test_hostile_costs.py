@@ -7,14 +7,22 @@ The short tests hold the rules, one by one, to a real broker. The long one plays
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from moldau.model.errors import Error
-from moldau.wire.framing import decode_response
+from moldau.net.loop_watch import VARIABLE as LOOP_WATCH
+from moldau.records.batch_codec import Record, encode_batch
+from moldau.records.compression import Codec
+from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.messages.configs import (
+    AlterableConfig,
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResponse,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
@@ -24,26 +32,41 @@ from moldau.wire.messages.group_offsets import (
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
 )
-from moldau.wire.messages.groups import JoinGroupRequest, JoinGroupRequestProtocol
+from moldau.wire.messages.groups import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+)
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from moldau.wire.messages.topics import CreateTopicsResponse
+from moldau.wire.messages.produce import ProduceResponse
+from moldau.wire.messages.topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from moldau.wire.messages.transaction_admin import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     TopicRequest,
 )
+from moldau.wire.request_framing import decode_response
 from tests.support import hostile_costs
-from tests.support.broker_process import BrokerProcess
 from tests.support.hostile_costs import (
     ATTACKS,
     Client,
+    batch_of,
     create,
     measure,
     prepare,
+    produce_of,
     request_of,
     resident_bytes,
     send_and_read,
+    watched_broker,
 )
+from tests.support.loop_holds import failing, summary, told_in
 
 MB = 1_000_000
 GROWTH_BYTES_MAX = 200 * MB
@@ -197,14 +220,104 @@ def test_lines_that_a_client_can_cause_do_not_fill_the_log(broker: BrokerProcess
     assert len(broker.log_text) - before < 200_000
 
 
+def test_a_refusal_that_quotes_a_long_word_can_be_told(broker: BrokerProcess) -> None:
+    long = AlterableConfig(name="k" * 32_000, value="v" * 32_000)
+    rows = [AlterConfigsResource(resource_type=2, resource_name="good", configs=[long])]
+    with Client(broker.port) as client:
+        answer = client.ask(33, 0, AlterConfigsRequest(resources=rows))
+    assert isinstance(answer, AlterConfigsResponse)
+    (row,) = answer.responses
+    assert row.error_code == Error.INVALID_CONFIG
+    assert 2_000 < len(row.error_message or "") < 2_100
+
+
+def test_keys_of_a_thing_that_is_named_again_are_put_together_in_one_go(tmp_path: Path) -> None:
+    rows = [
+        DescribeConfigsResource(
+            resource_type=2, resource_name="good", configuration_keys=[f"key-{n}"]
+        )
+        for n in range(20_000)
+    ]
+    with watched_broker(tmp_path) as running:
+        send_and_read(running.port, [request_of(32, 4, DescribeConfigsRequest(resources=rows))])
+    assert summary(failing(told_in(tmp_path / "loop"))) == []
+
+
+def test_many_new_partitions_are_made_beside_the_loop(tmp_path: Path) -> None:
+    """Those of the coordinators too, and those of many small topics."""
+    overrides = {"offsets.topic.num.partitions": "200"}
+    watch = {LOOP_WATCH: str(tmp_path / "loop")}
+    with BrokerProcess(tmp_path, overrides=overrides, environment=watch) as running:
+        create(running.port, {f"small-{n}": 1 for n in range(200)})
+        with Client(running.port) as client:
+            client.ask(10, 1, FindCoordinatorRequest(key="first"))
+            # Whoever is told of the coordinator finds it there, perhaps still loading.
+            answer = client.ask(12, 3, HeartbeatRequest(group_id="first", member_id="m"))
+        assert getattr(answer, "error_code") in (  # noqa: B009
+            Error.UNKNOWN_MEMBER_ID,
+            Error.COORDINATOR_LOAD_IN_PROGRESS,
+        )
+    assert summary(failing(told_in(tmp_path / "loop"))) == []
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
+@pytest.mark.parametrize("version", [2, 7, 9])
+def test_a_batch_that_takes_long_to_check_is_not_overtaken(
+    broker: BrokerProcess, codec: Codec, version: int
+) -> None:
+    """It is checked beside the loop; the next one of its producer waits for it."""
+    if codec is Codec.ZSTD and version < 7:
+        pytest.skip("those clients have no zstd")
+    producer_id = 77_000 + 10 * codec + version
+    batches = [
+        encode_batch(
+            [Record(0, int(time.time() * 1000), None, bytes(size))],
+            codec=codec,
+            producer_id=producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+        )
+        for sequence, size in enumerate((20, 10_000_000, 20, 3_000_000, 20))
+    ]
+    with Client(broker.port) as client:
+        for batch in batches:
+            client.socket.sendall(request_of(0, version, produce_of("good", {0: batch})))
+        rows = []
+        for _ in batches:
+            answer = decode_response(0, version, client.take_frame())
+            assert isinstance(answer, ProduceResponse)
+            rows.append(answer.responses[0].partition_responses[0])
+    assert [row.error_code for row in rows] == [0] * 5
+    offsets = [row.base_offset for row in rows]
+    assert offsets == list(range(offsets[0], offsets[0] + 5))
+
+
+def test_a_batch_that_takes_long_to_compress_anew_keeps_its_place(broker: BrokerProcess) -> None:
+    settings = {"compression.type": "zstd", "compression.zstd.level": "22"}
+    configs = [CreatableTopicConfig(name=key, value=value) for key, value in settings.items()]
+    row = CreatableTopic(name="dense", num_partitions=1, replication_factor=1, configs=configs)
+    batches = [batch_of(bytes(range(256)) * count) for count in (1, 3_000, 1, 200)]
+    with Client(broker.port) as client:
+        client.ask(19, 5, CreateTopicsRequest(topics=[row], timeout_ms=60_000))
+        for batch in batches:
+            client.socket.sendall(request_of(0, 7, produce_of("dense", {0: batch})))
+        answers = [decode_response(0, 7, client.take_frame()) for _ in batches]
+    rows = [
+        answer.responses[0].partition_responses[0]
+        for answer in answers
+        if isinstance(answer, ProduceResponse)
+    ]
+    assert [(row.error_code, row.base_offset) for row in rows] == [(0, n) for n in range(4)]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_healthy_client_is_served_beside(name: str, tmp_path: Path) -> None:
     attack = ATTACKS[name]
-    overrides = {"offsets.topic.num.partitions": "1"}
-    with BrokerProcess(tmp_path, overrides=overrides) as running:
+    with watched_broker(tmp_path) as running:
         prepare(running.port, attack)
         harm = measure(running, attack)
     print(f"{name}: p99 {harm.p99_ms:.0f} ms, longest {harm.longest_ms:.0f} ms")
     assert harm.grown_bytes < GROWTH_BYTES_MAX
     assert harm.longest_ms < WAIT_MS_MAX
+    assert summary(failing(harm.holds)) == []

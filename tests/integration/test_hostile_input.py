@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from moldau.handlers.routes import ROUTES
+from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.apis import request_class
-from moldau.wire.framing import decode_response, encode_request
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.wire.messages.produce import (
     PartitionProduceData,
@@ -28,8 +28,8 @@ from moldau.wire.messages.produce import (
     TopicProduceData,
 )
 from moldau.wire.messages.topics import CreatableTopic, CreateTopicsRequest
+from moldau.wire.request_framing import decode_response, encode_request
 from tests.support import seeds
-from tests.support.broker_process import BrokerProcess
 from tests.support.random_messages import RandomMessages
 
 FRAMES = 200_000

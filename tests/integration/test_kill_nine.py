@@ -14,8 +14,8 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from moldau.testing.broker_process import BrokerProcess, free_port
 from tests.support import seeds
-from tests.support.broker_process import BrokerProcess, free_port
 
 KILLS = 50
 PARTITIONS = 3

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from tests.support.broker_process import BrokerProcess, answers
+from moldau.testing.broker_process import BrokerProcess, answers
 
 PARTITIONS = 1000
 

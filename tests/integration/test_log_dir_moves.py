@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client.errors import LogDirNotFoundError
-from tests.support.broker_process import BrokerProcess
+from moldau.client.shared.client_errors import LogDirNotFoundError
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.doomed_files import MAIN, doom
 from tests.support.eventually import eventually
-from tests.support.two_disks import RECORDS, TwoDisks, move_by_plan
+from tests.support.two_disks import RECORDS, VALUE_BYTES, TwoDisks, cancel_by_plan, move_by_plan
 
 
 @pytest.fixture
@@ -47,16 +47,33 @@ def test_records_written_while_a_replica_moves_are_all_there_and_survive_a_kill(
     assert disks.read() == list(range(disks.delivered))
 
 
+def tool(*arguments: str) -> str:
+    command = [sys.executable, "-m", "moldau.main", "reassign-partitions", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
 def test_the_reassignment_tool_moves_a_replica_between_directories(
     disks: TwoDisks, tmp_path: Path
 ) -> None:
-    def tool(*arguments: str) -> str:
-        command = [sys.executable, "-m", "moldau.main", "reassign-partitions", *arguments]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
-
     move_by_plan(disks, tmp_path, tool)
+
+
+def test_the_reassignment_tool_gives_up_a_move_between_directories(
+    disks: TwoDisks, tmp_path: Path
+) -> None:
+    cancel_by_plan(disks, tmp_path, tool)
+
+
+def test_a_move_goes_faster_as_soon_as_its_rate_is_raised(disks: TwoDisks) -> None:
+    target = disks.other()
+    disks.produce(3 * 1024 * 1024 // VALUE_BYTES)
+    disks.slow_down(1)
+    assert disks.move(target) is None
+    disks.slow_down(1024 * 1024 * 1024)
+    eventually(lambda: (Path(target) / "t-0").is_dir())
+    assert disks.read() == list(range(disks.delivered))
 
 
 def test_moves_that_cannot_be_are_refused_as_by_apache_kafka(disks: TwoDisks) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from moldau.testing.broker_process import BrokerProcess
 from tests.support import seeds
-from tests.support.broker_process import BrokerProcess
 from tests.support.compacted_load import CompactedLoad
 
 KILLS_SHORT, KILLS_LONG, KILLS_A_LIFE = 2, 200, 5

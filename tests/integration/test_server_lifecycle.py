@@ -11,7 +11,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from tests.support.broker_process import BrokerProcess, answers, free_port
+from moldau.testing.broker_process import BrokerProcess, answers, free_port
 
 START_LINES = (
     "INFO [KafkaServer id=0] starting version=",

@@ -9,14 +9,14 @@ from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.model.errors import Error
-from moldau.wire.framing import decode_response, encode_request
+from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.messages.configs import (
     IncrementalAlterableConfig,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResource,
     IncrementalAlterConfigsResponse,
 )
-from tests.support.broker_process import BrokerProcess
+from moldau.wire.request_framing import decode_response, encode_request
 
 TOPIC = "letters"
 

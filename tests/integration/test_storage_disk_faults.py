@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 from tests.support.small_disk import DISK_BYTES, mounted
 

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from moldau.model.names import TopicPartition
-from moldau.records.codec import decode_batch
-from moldau.storage.log_store import LogStore
+from moldau.records.batch_codec import decode_batch
+from moldau.storage.directories.log_store import LogStore
 from tests.support import seeds
 from tests.support.broker_logs import broker_logs, topic_config
 from tests.support.logs import SmallSettings, read_all, region_bytes
@@ -35,7 +35,7 @@ def open_store(directory: str) -> LogStore:
 def append_for_ever(directory: str) -> None:
     """The process to kill: prints the offset end after every append."""
     from moldau.records.batch import read_header
-    from moldau.records.codec import Record, encode_batch
+    from moldau.records.batch_codec import Record, encode_batch
 
     log = open_store(directory).create(PARTITION, bytes(range(16)), topic_config(SETTINGS))
     chance = random.Random(log.offset_end)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.zookeeper_server import ZooKeeperFault, java
+from moldau.cli.zookeeper.zookeeper_server import ZooKeeperFault, java
+from moldau.testing.broker_process import free_ports
+from moldau.testing.zookeeper_process import serves
 from tests.support.eventually import eventually
-from tests.support.zookeeper import answers, free_ports
 
 COMMAND = [sys.executable, "-m", "moldau.main", "zookeeper-server-start"]
 
@@ -28,7 +29,7 @@ def test_the_server_comes_up_from_a_file_and_ends_with_a_signal(tmp_path: Path) 
     with open(tmp_path / "log", "wb") as log:
         server = subprocess.Popen([*COMMAND, str(config)], stdout=log, stderr=log)
         try:
-            eventually(lambda: answers(port))
+            eventually(lambda: serves(port))
             server.send_signal(signal.SIGTERM)
             assert server.wait(30) == 128 + signal.SIGTERM
         finally:

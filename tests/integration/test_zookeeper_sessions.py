@@ -14,7 +14,9 @@ from kazoo.client import KazooClient
 from moldau.metadata.store import NodeExists, SessionState, StoreError, StoreUnavailable
 from moldau.metadata.zookeeper import ZooKeeperStore
 from moldau.metadata.zookeeper_access import ZooKeeperAccess, ZooKeeperTls
-from tests.support.zookeeper import ZooKeeperProcess, free_ports, zookeeper
+from moldau.testing.broker_process import free_ports
+from moldau.testing.zookeeper_process import ZooKeeperProcess, zookeeper
+from tests.support.mixed_up_answers import MixedUpAnswers
 
 Check = Callable[[], Awaitable[bool]]
 CYCLES = 8
@@ -67,6 +69,46 @@ def test_an_expired_session_loses_its_nodes_and_a_new_one_follows_by_itself(
         await within_seconds(is_told)
         await store.close()
         await other.close()
+
+    asyncio.run(main())
+
+
+# kazoo's thread dies of it.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_answers_that_are_mixed_up_cost_the_session_and_not_the_store(
+    server: ZooKeeperProcess,
+) -> None:
+    async def main() -> None:
+        way = MixedUpAnswers(server.port)
+        await way.open()
+        access = ZooKeeperAccess(f"127.0.0.1:{way.port}", session_timeout_ms=4000)
+        store = await opened(access)
+        states: list[SessionState] = []
+        told: list[str] = []
+        store.on_session(states.append)
+        store.watch("/mixed-up", told.append)
+        session = store.session_id
+        way.mix_up_next = True
+        with pytest.raises(StoreError):
+            await store.create("/mixed-up", b"", ephemeral=True)
+
+        async def is_back() -> bool:
+            return SessionState.CONNECTED in states
+
+        await within_seconds(is_back)
+        assert states[-2:] == [SessionState.EXPIRED, SessionState.CONNECTED]
+        assert store.session_id != session
+        told.clear()
+        await store.create("/mixed-up-too", b"")
+        other = await opened(ZooKeeperAccess(server.connect))
+
+        async def is_gone() -> bool:
+            return await other.exists("/mixed-up") is None
+
+        await within_seconds(is_gone)
+        await store.close()
+        await other.close()
+        await way.close()
 
     asyncio.run(main())
 

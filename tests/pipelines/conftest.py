@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
 
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",

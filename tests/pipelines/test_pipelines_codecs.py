@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from moldau.pipelines import Kafka, avro, codecs
-from moldau.pipelines.avro_schema import AvroError
+from moldau.pipelines import Kafka
+from moldau.pipelines.formats import avro, column_codecs
+from moldau.pipelines.formats.avro_schema import AvroError
 from tests.support.pipeline_world import make_topic, read_committed, send
 from tests.support.schema_registry import SchemaRegistry
 
@@ -46,32 +47,38 @@ def served() -> Iterator[SchemaRegistry]:
 def test_numbers_have_the_bytes_of_javas_serializers(spark: Any) -> None:
     rows = [(n, INTEGERS[i % len(INTEGERS)]) for i, n in enumerate(LONGS)]
     frame = spark.createDataFrame([*rows, (None, None)], "l bigint, i int")
-    there = frame.select(codecs.to_long("l").alias("l"), codecs.to_integer("i").alias("i"))
+    there = frame.select(
+        column_codecs.to_long("l").alias("l"), column_codecs.to_integer("i").alias("i")
+    )
     made = [tuple(row) for row in there.collect()]
     assert made == [(struct.pack(">q", n), struct.pack(">i", i)) for n, i in rows] + [(None, None)]
-    back = there.select(codecs.long("l"), codecs.integer("i"))
+    back = there.select(column_codecs.long("l"), column_codecs.integer("i"))
     assert [tuple(row) for row in back.collect()] == [*rows, (None, None)]
 
 
 def test_bytes_of_another_length_are_no_number(spark: Any) -> None:
     frame = spark.createDataFrame([(bytes(n),) for n in (0, 3, 4, 5, 8, 9)], "value binary")
-    found = frame.select(codecs.long("value"), codecs.integer("value")).collect()
+    found = frame.select(column_codecs.long("value"), column_codecs.integer("value")).collect()
     assert [row[0] for row in found] == [None, None, None, None, 0, None]
     assert [row[1] for row in found] == [None, None, 0, None, None, None]
 
 
 def test_text_and_json_go_there_and_back(spark: Any) -> None:
     frame = spark.createDataFrame([("Vltava ≈ Моль", 3), (None, None)], "s string, n int")
-    there = frame.select(codecs.to_string("s").alias("s"), codecs.to_json("s", "n").alias("j"))
+    there = frame.select(
+        column_codecs.to_string("s").alias("s"), column_codecs.to_json("s", "n").alias("j")
+    )
     first, second = there.collect()
     assert bytes(first.s) == "Vltava ≈ Моль".encode()
     assert json.loads(bytes(first.j)) == {"s": "Vltava ≈ Моль", "n": 3}
     assert second.s is None
-    back = there.select(codecs.string("s"), codecs.json("j", "s string, n int").alias("j"))
+    back = there.select(
+        column_codecs.string("s"), column_codecs.json("j", "s string, n int").alias("j")
+    )
     assert back.first()[0] == "Vltava ≈ Моль"
     assert tuple(back.first().j) == ("Vltava ≈ Моль", 3)
     broken = spark.createDataFrame([(b"{no json",)], "value binary")
-    assert broken.select(codecs.json("value", "array<int>")).first()[0] is None
+    assert broken.select(column_codecs.json("value", "array<int>")).first()[0] is None
 
 
 def payments() -> list[tuple[Any, ...]]:

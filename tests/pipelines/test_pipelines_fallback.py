@@ -11,10 +11,10 @@ import pytest
 
 from moldau import Admin, ConfigResource, TopicPartition
 from moldau.pipelines import Kafka
-from moldau.pipelines.continuation import Plan
-from moldau.pipelines.markers import Marker, marker_topic
-from moldau.pipelines.sink_options import ContinuationError
-from moldau.pipelines.sink_transaction import PipelineTransactions
+from moldau.pipelines.sink.batch_continuation import Plan
+from moldau.pipelines.sink.batch_markers import Marker, marker_topic
+from moldau.pipelines.sink.sink_options import ContinuationError
+from moldau.pipelines.sink.sink_transaction import PipelineTransactions
 from tests.support.pipeline_world import make_topic, read_committed, send
 
 Name = Callable[[str], str]

@@ -14,12 +14,12 @@ import pytest
 
 from moldau import Admin, NewPartitions, Producer
 from moldau.pipelines import Kafka
-from moldau.pipelines.codecs import string
+from moldau.pipelines.formats.column_codecs import string
 from moldau.pipelines.kafka import Selection
-from moldau.pipelines.live_view import LiveView, ViewError
-from moldau.pipelines.sink_options import parse_sink_options
-from moldau.pipelines.sink_plan import check_topic
-from moldau.pipelines.sink_transaction import PipelineTransactions
+from moldau.pipelines.sink.sink_options import parse_sink_options
+from moldau.pipelines.sink.sink_plan import check_topic
+from moldau.pipelines.sink.sink_transaction import PipelineTransactions
+from moldau.pipelines.tables.live_view import LiveView, ViewError
 from moldau.records.partitioner import partition_for_key
 from tests.support.eventually import eventually
 from tests.support.pipeline_world import make_topic, read_committed, send
@@ -129,7 +129,7 @@ def test_a_view_stops_with_a_sentence_when_its_topic_is_made_anew(
             admin.delete_topics([topic]).check()
         make_topic(bootstrap, topic)
         with Producer(bootstrap_servers=bootstrap) as producer:
-            producer.send(topic, b"3", key=b"c").get(30)
+            producer.send(topic, b"3", key=b"c").result(30)
         eventually(lambda: "created anew" in told(view) or "deleted" in told(view))
 
 

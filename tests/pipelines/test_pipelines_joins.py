@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from moldau.pipelines import Kafka
-from moldau.pipelines.codecs import string
-from moldau.pipelines.joins import join_stream_table, join_streams, join_tables
+from moldau.pipelines.formats.column_codecs import string
 from moldau.pipelines.query import state_of
-from moldau.pipelines.sink_options import SinkError
-from moldau.pipelines.tables import latest_per_key
+from moldau.pipelines.sink.sink_options import SinkError
+from moldau.pipelines.tables.joins import join_stream_table, join_streams, join_tables
+from moldau.pipelines.tables.tables import latest_per_key
 from tests.support.pipeline_world import make_topic, read_committed, send
 
 Name = Callable[[str], str]
@@ -28,6 +28,7 @@ class World:
         self.app = fresh_name("app")
         self.checkpoint = str(folder / "checkpoint")
         self.seen = 0
+        self.query: Any = None
 
     def read(self, topic: str) -> Any:
         rows = self.k.stream(topic, startingOffsets="earliest")
@@ -43,7 +44,7 @@ class World:
         """What a run of all there is adds to the output, as `key value`."""
         from pyspark.sql import functions as F
 
-        query = self.k.to(
+        self.query = self.k.to(
             frame,
             self.target,
             key="key",
@@ -53,7 +54,7 @@ class World:
             trigger="available_now",
             **options,
         )
-        assert query.awaitTermination(120)
+        assert self.query.awaitTermination(120)
         records = read_committed(self.bootstrap, self.target)
         new, self.seen = records[self.seen :], len(records)
         return [f"{r.key.decode()} {(r.value or b'').decode()}" for r in new]

@@ -17,10 +17,10 @@ import pytest
 
 from moldau.cli.pipeline import run
 from moldau.pipelines import Kafka
-from moldau.pipelines.codecs import string
-from moldau.pipelines.live_view import LiveView, ViewError
+from moldau.pipelines.formats.column_codecs import string
 from moldau.pipelines.query import operators, state_of
-from moldau.pipelines.sink_options import SinkError
+from moldau.pipelines.sink.sink_options import SinkError
+from moldau.pipelines.tables.live_view import LiveView, ViewError
 from tests.support.eventually import eventually
 from tests.support.pipeline_world import make_topic, send
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from moldau import Admin, TopicPartition
-from moldau.client.errors import KafkaError
+from moldau.client.shared.client_errors import KafkaError
 from moldau.pipelines import Kafka
 from moldau.pipelines.kafka import Selection
-from moldau.pipelines.markers import Marker, find_last
-from moldau.pipelines.sink import ExactlyOnceSink, plans_in
-from moldau.pipelines.sink_options import SinkError, parse_sink_options
-from moldau.pipelines.sink_plan import check_topic, plan
-from moldau.pipelines.sink_transaction import PipelineTransactions
+from moldau.pipelines.sink.batch_markers import Marker, find_last
+from moldau.pipelines.sink.exactly_once_sink import ExactlyOnceSink, plans_in
+from moldau.pipelines.sink.sink_options import SinkError, parse_sink_options
+from moldau.pipelines.sink.sink_plan import check_topic, plan
+from moldau.pipelines.sink.sink_transaction import PipelineTransactions
 from moldau.records.partitioner import partition_for_key
 from tests.support.pipeline_world import make_topic, read_committed, send
 

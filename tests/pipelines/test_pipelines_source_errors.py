@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from moldau.pipelines.session import SessionError, check_java
-from tests.support.broker_process import free_port
+from moldau.testing.broker_process import free_port
 
 NOTICE_SECONDS_MAX = 30
 """Far less than the minutes that clients wait by default, more than a busy machine needs."""

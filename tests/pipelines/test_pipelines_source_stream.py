@@ -79,7 +79,7 @@ def test_a_limit_per_trigger_is_shared_and_a_restart_goes_on(stream: Stream) -> 
     assert sum(value.startswith("1:") for value in stream.batches[0]) == 10
     assert sorted(stream.values) == sorted(sent)
     source = query.lastProgress["sources"][0]
-    assert json.loads(source["endOffset"]) == {stream.topic: {"0": 60, "1": 20}}
+    assert _places(json.loads(source["endOffset"])) == {stream.topic: {"0": 60, "1": 20}}
     assert _kept_offsets(stream, 1) == {stream.topic: {"0": 60, "1": 20}}
     assert _committed(stream) == {0: 60, 1: 20}
 
@@ -156,14 +156,19 @@ def test_a_topic_made_anew_under_a_stream_is_told(stream: Stream) -> None:
         admin.delete_topics([stream.topic]).check()
         admin.create_topics([NewTopic(stream.topic, partitions=2)]).check()
     send(stream, {0: 3})
-    with pytest.raises(Exception, match="was read up to offset 10 and now ends at 3: records may"):
+    with pytest.raises(Exception, match="was deleted and created anew"):
         stream.run()
 
 
 def _kept_offsets(stream: Stream, batch_id: int) -> Any:
     """What Spark wrote into the checkpoint: the last line is the source's own JSON."""
     lines = (stream.checkpoint / "offsets" / str(batch_id)).read_text().splitlines()
-    return json.loads(lines[-1])
+    return _places(json.loads(lines[-1]))
+
+
+def _places(offsets: dict[str, Any]) -> dict[str, Any]:
+    """Without the members that hold the ids of the topics."""
+    return {topic: rows for topic, rows in offsets.items() if "#" not in topic}
 
 
 def _committed(stream: Stream) -> dict[int, int]:

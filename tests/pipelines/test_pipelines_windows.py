@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from moldau.pipelines import Kafka, windows
-from moldau.pipelines.codecs import string
+from moldau.pipelines.formats.column_codecs import string
 from tests.support.pipeline_world import make_topic, read_committed, send
 
 Name = Callable[[str], str]

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.storage.faults import StorageFault
-from moldau.storage.scrub_swap import swap_mended, swap_mended_offline
+from moldau.storage.scrubbing.scrub_swap import swap_mended, swap_mended_offline
+from moldau.storage.storage_faults import StorageFault
 from tests.support import seeds
 from tests.support.faulty_disk import Crash, DirectoryNode, FaultyDisk, FileNode, storage_on
 from tests.support.logs import LogBench

@@ -11,9 +11,9 @@ import pytest
 from moldau.model.errors import ApiError
 from moldau.records.batch import HEADER_BYTES, BatchHeader, whole_headers
 from moldau.records.compression import Codec
-from moldau.storage.compaction_files import DamagedSegment, read_batches
-from moldau.storage.following import checked_batches
-from moldau.storage.scrubbing import Damage, scrub_partition
+from moldau.storage.log.replicated_batches import checked_batches
+from moldau.storage.rewriting.segment_rewriting import DamagedSegment, read_batches
+from moldau.storage.scrubbing.segment_scrubbing import Damage, scrub_partition
 from tests.support import seeds
 from tests.support.logs import PARTITION, LogBench, SmallSettings, batch
 

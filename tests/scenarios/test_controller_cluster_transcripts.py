@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
-from moldau.config.changes import DEFAULT_BROKER
+from moldau.config.config_changes import DEFAULT_BROKER
 from moldau.controller import cluster_commands as commands
 from moldau.controller.cluster_facts import (
     DeletionsDropped,
     DeletionsQueued,
 )
 from moldau.controller.cluster_state import ClusterState, places_of
-from moldau.controller.facts import (
+from moldau.controller.controller_facts import (
     ConfigKind,
     PartitionsChanged,
     TopicCreated,
 )
-from moldau.controller.found import without_state
-from moldau.controller.machine import (
+from moldau.controller.controller_machine import (
     AlterPartitionReassignments,
     CreateTopics,
     DeleteTopics,
 )
-from moldau.controller.placement import Start
-from moldau.controller.reassignment import Move
-from moldau.controller.topics import Draw, NewTopic, TopicDefaults
+from moldau.controller.rules.found_in_tree import without_state
+from moldau.controller.rules.reassignment_rules import Move
+from moldau.controller.rules.replica_placement import Start
+from moldau.controller.rules.topic_rules import Draw, NewTopic, TopicDefaults
 from moldau.engine.machine import Volatile
 from moldau.metadata.paths import PartitionState
 from moldau.model.cluster import NO_LEADER, PartitionImage
@@ -237,7 +238,7 @@ def test_stale_and_impossible_isr_changes_are_refused_as_kafka_does() -> None:
 def test_a_replica_whose_broker_is_gone_going_or_back_anew_may_not_join_the_isr() -> None:
     story = with_topic(1, 2, isr=(1, 2)).when(alter(1, 2, 3))
     assert errors(story.answer) == [Error.INELIGIBLE_REPLICA]
-    old = alter(1, 2, 3)._replace(knows_ineligible=False)
+    old = replace(alter(1, 2, 3), knows_ineligible=False)
     assert errors(story.when(old).answer) == [Error.OPERATION_NOT_ATTEMPTED]
     story = with_topic(1, 2, 3, isr=(1, 2))
     change = commands.IsrChange(T0, 5, 9, (1, 2, 3), (101, -1, 55))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from moldau.controller import cluster_commands as commands
 from moldau.controller.cluster_facts import (
     AdminNodeRemoved,
@@ -9,22 +11,22 @@ from moldau.controller.cluster_facts import (
     DeletionsQueued,
     PreferredElected,
 )
-from moldau.controller.elections import Election
-from moldau.controller.facts import (
+from moldau.controller.controller_facts import (
     PartitionsChanged,
     TopicCreated,
     TopicDeleted,
 )
-from moldau.controller.machine import (
+from moldau.controller.controller_machine import (
     AlterPartitionReassignments,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     ElectLeaders,
 )
-from moldau.controller.placement import Start
-from moldau.controller.reassignment import Move
-from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
+from moldau.controller.rules.leader_elections import Election
+from moldau.controller.rules.reassignment_rules import Move
+from moldau.controller.rules.replica_placement import Start
+from moldau.controller.rules.topic_rules import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.engine.machine import Volatile
 from moldau.metadata import paths
 from moldau.metadata.paths import PartitionState
@@ -64,6 +66,22 @@ def test_a_new_topic_is_told_to_its_replicas_first_and_then_to_all() -> None:
 def test_new_partitions_are_told_and_the_old_ones_left_alone() -> None:
     story = with_topic(1, 2, 3).when(CreatePartitions((NewPartitions("t", 2),)))
     assert told(story)[1] == ["lead t-1 2 new", "brokers 1,2,3", "meta t-1 2"]
+
+
+def test_a_topic_grows_while_one_of_its_brokers_is_away() -> None:
+    story = with_topic(1, 2, 3, replicas=(1, 2, 3)).when(commands.ChangeBrokers(live(1, 3)))
+    story.when(CreatePartitions((NewPartitions("t", 4),)))
+    grown = [partition(story, number) for number in (1, 2, 3)]
+    assert [each.replicas for each in grown] == [(1, 3, 2), (3, 1, 2), (1, 3, 2)]
+    assert [each.isr for each in grown] == [(1, 3), (3, 1), (1, 3)]
+    assert [each.leader for each in grown] == [1, 3, 1]
+
+
+def test_a_topic_with_more_replicas_than_known_brokers_does_not_grow() -> None:
+    story = with_topic(1, 2, 3, replicas=(1, 2, 3)).when(commands.ChangeBrokers(live()))
+    story.when(CreatePartitions((NewPartitions("t", 2),)))
+    (refusal,) = story.answer
+    assert refusal.error is Error.INVALID_REPLICATION_FACTOR
 
 
 def test_a_topic_that_a_tool_wrote_into_the_tree_gets_leaders_and_an_id() -> None:
@@ -119,6 +137,16 @@ def test_what_changes_while_the_tree_is_read_is_not_compared_with_what_was_read(
 
 def answers(error: Error = Error.NONE) -> dict[TopicPartition, Error]:
     return {T0: error}
+
+
+@pytest.mark.parametrize("election", Election)
+def test_a_topic_that_is_going_gets_no_new_leader(election: Election) -> None:
+    story = with_topic(1, 2, 3).when(commands.ChangeBrokers(live(2, 3)))
+    story.when(commands.ChangeBrokers(live(1, 2, 3))).when(DeleteTopics(("t",)))
+    story.when(ElectLeaders(election, (T0,)))
+    assert story.facts == ()
+    (refusal,) = story.answer
+    assert refusal.error is Error.INVALID_TOPIC_EXCEPTION
 
 
 def test_a_topic_is_gone_when_every_replica_has_answered() -> None:

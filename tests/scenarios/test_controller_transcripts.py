@@ -6,10 +6,9 @@ import random
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.changes import ConfigChange, ResourceType
-from moldau.controller.elections import Election
-from moldau.controller.facts import (
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.config_changes import ConfigChange, ResourceType
+from moldau.controller.controller_facts import (
     BrokerRegistered,
     ConfigKind,
     ConfigsChanged,
@@ -18,9 +17,7 @@ from moldau.controller.facts import (
     TopicCreated,
     TopicDeleted,
 )
-from moldau.controller.features import FeatureUpdate
-from moldau.controller.machine import (
-    PRODUCER_ID_LAST,
+from moldau.controller.controller_machine import (
     AllocateProducerIds,
     AlterConfigs,
     AlterPartitionReassignments,
@@ -32,10 +29,13 @@ from moldau.controller.machine import (
     RegisterBroker,
     UpdateFeatures,
 )
-from moldau.controller.placement import Start
-from moldau.controller.reassignment import Move
-from moldau.controller.state import ControllerState, image_after
-from moldau.controller.topics import Draw, NewPartitions, NewTopic, TopicDefaults
+from moldau.controller.controller_state import ControllerState, image_after
+from moldau.controller.rules.feature_rules import FeatureUpdate
+from moldau.controller.rules.leader_elections import Election
+from moldau.controller.rules.producer_ids import PRODUCER_ID_LAST
+from moldau.controller.rules.reassignment_rules import Move
+from moldau.controller.rules.replica_placement import Start
+from moldau.controller.rules.topic_rules import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.engine.machine import Volatile
 from moldau.model.cluster import BrokerNode, ClusterImage, PartitionImage
 from moldau.model.errors import ApiError, Error

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.engine.machine import Token
-from moldau.groups import commands, facts
-from moldau.groups.classic import ClassicGroup, State
-from moldau.groups.facts import Protocol
-from moldau.groups.machine import GroupMachine
+from moldau.groups import group_commands, group_facts
+from moldau.groups.classic.classic_group import GROUP_BYTES, ClassicGroup, State
+from moldau.groups.classic.classic_members import MEMBER_BYTES
+from moldau.groups.group_facts import Protocol
+from moldau.groups.group_machine import GroupMachine
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from tests.support import seeds
@@ -29,6 +30,8 @@ TOPIC_ID = b"t" * 16
 RANGE = Protocol("range", subscription("orders"))
 STICKY = Protocol("sticky", subscription("orders"))
 PROTOCOLS = ((RANGE,), (RANGE, STICKY), (STICKY, RANGE))
+EXPIRE_LATER = group_commands.ExpireOffsets()
+"""The same job, when the wall clock was set past every retention."""
 
 
 class Client:
@@ -189,16 +192,15 @@ class World:
     def commit_in_transaction(self, client: Client) -> None:
         producer_id, partition = self.draw.randrange(3), self.draw.randrange(PARTITIONS)
         offset = self.committed.get(partition, (0, 0))[0] + 1
-        row = commands.OffsetRow(TopicPartition("orders", partition), offset)
+        row = group_commands.OffsetRow(TopicPartition("orders", partition), offset)
         answer = self.coordinator.ask(
-            commands.CommitTransactionalOffsets(
+            group_commands.CommitTransactionalOffsets(
                 GROUP,
                 producer_id,
                 0,
                 (row,),
                 client.generation,
                 client.member_id,
-                wall_ms=self.coordinator.wall_ms,
             )
         )
         if not isinstance(answer, ApiError):
@@ -207,28 +209,29 @@ class World:
 
     def end_transaction(self, client: Client) -> None:
         producer_id, committed = self.draw.randrange(3), self.draw.random() < 0.7
-        self.coordinator.ask(commands.EndTransaction(producer_id, 0, 0, committed))
+        self.coordinator.ask(group_commands.EndTransaction(producer_id, 0, 0, committed))
         for partition, value in self.in_transaction.pop(producer_id, {}).items():
             if committed and self.committed.get(partition, (0, 0))[1] < value[1]:
                 self.committed[partition] = value
 
     def administer(self, client: Client) -> None:
-        wall_ms = self.coordinator.wall_ms
         place = TopicPartition("orders", self.draw.randrange(PARTITIONS))
         command = self.draw.choice(
             (
-                commands.DeleteGroup(GROUP),
-                commands.DeleteOffsets(GROUP, (place,)),
-                commands.ExpireOffsets(wall_ms),
-                commands.ExpireOffsets(wall_ms + 8 * 24 * 3_600_000),
-                commands.DescribeGroup(GROUP),
-                commands.ListGroups(),
+                group_commands.DeleteGroup(GROUP),
+                group_commands.DeleteOffsets(GROUP, (place,)),
+                group_commands.ExpireOffsets(),
+                EXPIRE_LATER,
+                group_commands.DescribeGroup(GROUP),
+                group_commands.ListGroups(),
             )
         )
         before = len(self.coordinator.durable)
+        if command is EXPIRE_LATER:
+            self.coordinator.wall_step_ms += 8 * 24 * 3_600_000
         self.coordinator.ask(command)
         for fact in self.coordinator.durable[before:]:
-            if isinstance(fact, facts.OffsetsRemoved):
+            if isinstance(fact, group_facts.OffsetsRemoved):
                 for gone in fact.places:
                     self.committed.pop(gone.partition, None)
                     for held in self.in_transaction.values():
@@ -245,17 +248,18 @@ class World:
     def check(self) -> None:
         for fact in self.coordinator.durable[self.seen_durable :]:
             self.shadow.apply(fact)
-            if isinstance(fact, facts.GroupStored):
+            if isinstance(fact, group_facts.GroupStored):
                 self.check_owners(fact)
         self.seen_durable = len(self.coordinator.durable)
         self.check_offsets()
+        self.check_bytes()
         group = self.coordinator.machine.groups.get(GROUP)
         if group is not None:
             self.check_group(group)
 
-    def check_owners(self, fact: facts.GroupStored) -> None:
+    def check_owners(self, fact: group_facts.GroupStored) -> None:
         """One owner per partition per generation; a static member is the same under any id."""
-        lives = len(self.coordinator.happened(facts.GroupDeleted))
+        lives = len(self.coordinator.happened(group_facts.GroupDeleted))
         owners = self.owners[lives, fact.generation]
         for member in fact.members:
             for partition in member.assignment:
@@ -266,6 +270,16 @@ class World:
         placed = self.coordinator.machine.offsets.of_group(GROUP)
         found = {place.partition: stored.value.offset for place, stored in placed.items()}
         assert found == {partition: value[0] for partition, value in self.committed.items()}
+
+    def check_bytes(self) -> None:
+        """What is counted is what is kept."""
+        kept_bytes = 0
+        for group in self.coordinator.machine.groups.values():
+            kept_bytes += GROUP_BYTES + len(group.group_id)
+            kept_bytes += sum(member.kept_bytes for member in group.members.values())
+            kept_bytes += sum(MEMBER_BYTES + len(member_id) for member_id in group.pending)
+            assert min(group.protocol_counts.values(), default=1) > 0
+        assert self.coordinator.machine.kept_bytes == kept_bytes
 
     def check_group(self, group: ClassicGroup) -> None:
         members = group.members

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from moldau.groups import commands, facts
-from moldau.groups.classic import State
+from moldau.groups import group_commands, group_facts
+from moldau.groups.classic.classic_group import State
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from tests.support.group_coordinator import (
@@ -86,7 +86,9 @@ def test_members_that_keep_coming_extend_the_wait_up_to_the_rebalance_time_out()
         coordinator.pass_ms(1_000)
     assert not coordinator.waiting
     assert coordinator.answers[joins[0]].generation == 1
-    assert [each.member_count for each in coordinator.happened(facts.GenerationStarted)] == [10]
+    assert [each.member_count for each in coordinator.happened(group_facts.GenerationStarted)] == [
+        10
+    ]
 
 
 def test_followers_wait_for_the_leaders_assignment_which_is_stored_first() -> None:
@@ -99,7 +101,7 @@ def test_followers_wait_for_the_leaders_assignment_which_is_stored_first() -> No
     stored_before = len(coordinator.durable)
     sync = coordinator.sync(leader, 1, {leader: b"0", followers[0]: b"1", followers[1]: b"2"})
     (stored,) = coordinator.durable[stored_before:]
-    assert isinstance(stored, facts.GroupStored)
+    assert isinstance(stored, group_facts.GroupStored)
     assert [member.assignment for member in stored.members] == [b"0", b"1", b"2"]
     answers = [coordinator.answers[token].assignment for token in (sync, *waiting)]
     assert answers == [b"0", b"1", b"2"]
@@ -284,7 +286,7 @@ def test_a_leader_that_sees_new_partitions_starts_a_rebalance_by_joining_again()
 def test_a_member_that_reads_other_topics_starts_a_rebalance() -> None:
     coordinator = Coordinator()
     leader, follower = coordinator.stable(2)
-    other = (facts.Protocol("range", subscription("orders", "payments")),)
+    other = (group_facts.Protocol("range", subscription("orders", "payments")),)
     coordinator.join(follower, protocols=other)
     assert coordinator.group().state is State.PREPARING_REBALANCE
     again = coordinator.join(leader)
@@ -300,8 +302,8 @@ def test_a_new_owner_reads_on_where_the_old_one_has_committed() -> None:
     coordinator.leave(second)
     coordinator.join(first)
     coordinator.sync(first, 2, {first: ALL})
-    asked = (commands.TopicOffsets("orders", (3,)),)
-    (topic,) = coordinator.ask(commands.FetchOffsets(GROUP, asked))
+    asked = (group_commands.TopicOffsets("orders", (3,)),)
+    (topic,) = coordinator.ask(group_commands.FetchOffsets(GROUP, asked))
     assert topic.offsets[0].offset == 42
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from moldau.model.errors import ApiError, Error
-from moldau.transactions.commands import ProducerGranted
-from moldau.transactions.facts import VERSION_2
+from moldau.transactions.transaction_commands import ProducerGranted
+from moldau.transactions.transaction_facts import VERSION_2
 from tests.support.transaction_world import World
 from tests.support.transcript_producer import PLACE, Producer
 

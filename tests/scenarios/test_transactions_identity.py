@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
+from moldau.model.clock import Now
 from moldau.model.errors import ApiError, Error
-from moldau.transactions.commands import (
+from moldau.transactions.transaction_commands import (
     AbortTimedOut,
     EndTransaction,
     InitProducer,
     ProducerGranted,
     TimedOut,
 )
-from moldau.transactions.facts import EPOCH_LAST, VERSION_1, VERSION_2, TransactionMoved
-from moldau.transactions.records import TransactionCodec
+from moldau.transactions.transaction_facts import EPOCH_LAST, VERSION_1, VERSION_2, TransactionMoved
+from moldau.transactions.transaction_records import TransactionCodec
 from tests.support.transaction_world import World
 from tests.support.transcript_producer import PLACE, Producer
 
@@ -48,23 +49,19 @@ def error_of(outcome: Any) -> Error:
 
 def end_of(producer: Producer, committed: bool) -> EndTransaction:
     """The request itself, to be sent more than once."""
-    world = producer.world
     return EndTransaction(
         producer.transactional_id,
         producer.id,
         producer.epoch,
         committed,
-        world.wall_ms,
         producer.version,
     )
 
 
 def in_epoch(world: World, transactional_id: str, epoch: int) -> None:
     """The id was used so often before."""
-    command = InitProducer(
-        transactional_id, 60_000, world.wall_ms, new_producer_id=next(world.producer_ids)
-    )
-    (fact,) = world.machine.decide(command, 0, 0).facts
+    command = InitProducer(transactional_id, 60_000, new_producer_id=next(world.producer_ids))
+    (fact,) = world.machine.decide(command, 0, Now(0, 0)).facts
     assert isinstance(fact, TransactionMoved)
     used = TransactionMoved(fact.after._replace(producer_epoch=epoch))
     world.log += TransactionCodec().encode([used], world.wall_ms)
@@ -159,7 +156,7 @@ def test_who_was_aborted_by_time_may_abort_too_until_somebody_takes_over(
     old.send("too slow")
     abort, commit = end_of(old, False), end_of(old, True)
     world.now_ms += 60_001
-    assert world.ask(AbortTimedOut(world.wall_ms)) == TimedOut(("id",))
+    assert world.ask(AbortTimedOut()) == TimedOut(("id",))
     between(world)
     assert error_of(world.ask(commit)) == Error.INVALID_TXN_STATE
     assert world.ask(abort) == ProducerGranted(old.id, old.epoch + 1)
@@ -193,7 +190,7 @@ def test_a_late_copy_of_a_recovery_does_not_abort_what_came_after_it() -> None:
     world = World.of([PLACE])
     producer = Producer(world, "id", VERSION_1)
     producer.init_transactions()
-    copy = InitProducer("id", 60_000, world.wall_ms, producer.id, producer.epoch)
+    copy = InitProducer("id", 60_000, producer.id, producer.epoch)
     assert isinstance(producer.recover(), ProducerGranted)
     producer.send("after it")
     assert error_of(world.ask(copy)) == Error.PRODUCER_FENCED

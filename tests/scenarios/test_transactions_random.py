@@ -9,15 +9,17 @@ only one producer of an id is alive, and everybody is answered once. A failure p
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
+from moldau.model.clock import Now
 from moldau.model.cluster import NO_LEADER
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from moldau.records.batch import read_header
-from moldau.records.codec import ControlType, decode_batch
-from moldau.transactions.commands import (
+from moldau.records.batch_codec import ControlType, decode_batch
+from moldau.transactions.transaction_commands import (
     AbortTimedOut,
     ExpireTransactionalIds,
     InitProducer,
@@ -25,8 +27,8 @@ from moldau.transactions.commands import (
     ResendMarkers,
     TimedOut,
 )
-from moldau.transactions.facts import EPOCH_LAST, VERSION_1, VERSION_2, TransactionMoved
-from moldau.transactions.states import State
+from moldau.transactions.transaction_facts import EPOCH_LAST, VERSION_1, VERSION_2, TransactionMoved
+from moldau.transactions.transaction_states import State
 from tests.support import seeds
 from tests.support.random_producers import (
     CODEC,
@@ -61,10 +63,8 @@ class Simulation:
         """Some runs begin near the last epoch."""
         for name in IDS:
             producer_id = next(self.world.producer_ids)
-            command = InitProducer(
-                name, TIMEOUT_MS, self.world.wall_ms, new_producer_id=producer_id
-            )
-            decision = self.world.machine.decide(command, 0, 0)
+            command = InitProducer(name, TIMEOUT_MS, new_producer_id=producer_id)
+            decision = self.world.machine.decide(command, 0, Now(0, 0))
             (fact,) = decision.facts
             assert isinstance(fact, TransactionMoved)
             old = fact.after._replace(producer_epoch=EPOCH_LAST - self.rng.randrange(6))
@@ -140,7 +140,7 @@ class Simulation:
             if rng.random() < 0.05:
                 message = world.network[broker].popleft().message
                 if rng.random() < 0.5:
-                    world.answers.append(message.failed(Error.NETWORK_EXCEPTION, world.wall_ms))
+                    world.answers.append(message.failed(Error.NETWORK_EXCEPTION))
                 return
             world.answers.append(world.deliver(broker, self.fault))
 
@@ -149,7 +149,7 @@ class Simulation:
         a marker that is written. A failure told twice would be a lie about the marker that was
         sent in between."""
         written = {place: error for place, error in answer.results.items() if not error}
-        self.repeated.append(answer._replace(results=written))
+        self.repeated.append(replace(answer, results=written))
 
     def move_leader(self, place: TopicPartition) -> None:
         """What a broker was sent it carries out before it can lead again: a marker that waits
@@ -157,7 +157,7 @@ class Simulation:
         for broker, queue in self.world.network.items():
             while queue:
                 self.world.answers.append(self.world.deliver(broker, self.fault))
-        self.world.leaders[place] = self.rng.choice([1, 2, 1, 2, NO_LEADER])
+        self.world.lead(place, self.rng.choice([1, 2, 1, 2, NO_LEADER]))
 
     def fault(self) -> Error:
         if self.rng.random() < 0.9:
@@ -169,10 +169,10 @@ class Simulation:
         new_ids = tuple(next(world.producer_ids) for _ in range(2))
         command = self.rng.choice(
             [
-                AbortTimedOut(world.wall_ms, new_ids),
-                AbortTimedOut(world.wall_ms),
-                ResendMarkers(world.wall_ms),
-                ExpireTransactionalIds(world.wall_ms),
+                AbortTimedOut(new_ids),
+                AbortTimedOut(),
+                ResendMarkers(),
+                ExpireTransactionalIds(),
             ]
         )
         world.submit(command)
@@ -184,17 +184,17 @@ class Simulation:
             if not client.is_dead:
                 client.die()
         for place in PLACES:
-            world.leaders[place] = 1
+            world.lead(place, 1)
         world.commits_at_once = world.delivers_at_once = True
         world.commit(len(world.log))
         for _ in range(30):
             world.now_ms += TIMEOUT_MS + 1
             world.fire_due()
-            self.ask_job(ResendMarkers(world.wall_ms))
-            timed_out = self.ask_job(AbortTimedOut(world.wall_ms))
+            self.ask_job(ResendMarkers())
+            timed_out = self.ask_job(AbortTimedOut())
             assert isinstance(timed_out, TimedOut)
             ids = tuple(next(world.producer_ids) for _ in range(timed_out.producer_ids_needed))
-            self.ask_job(AbortTimedOut(world.wall_ms, ids))
+            self.ask_job(AbortTimedOut(ids))
         for client in self.clients:
             while client.late_writes:
                 self.late_write(client)
@@ -213,6 +213,8 @@ class Simulation:
                 State.COMPLETE_COMMIT,
                 State.COMPLETE_ABORT,
             ), f"{name} is left in {transaction.state.label}"
+        kept_bytes = sum(each.kept_bytes for each in world.machine.transactions.values())
+        assert world.machine.kept_bytes == kept_bytes
         self.check_alone()
         self.check_markers()
         self.check_epochs()

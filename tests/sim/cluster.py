@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from moldau.broker.broker import Broker, StartFault, State
-from moldau.broker.surroundings import Surroundings
-from moldau.config.broker import BrokerConfig
+from moldau.broker.machine_environment import Surroundings
+from moldau.config.broker_config import BrokerConfig
 from moldau.metadata.store import SharedStore
 from moldau.replication.replicas import Replicas
-from moldau.storage.faults import StorageFault
-from moldau.storage.threads import AtOnce, Threads
+from moldau.storage.directories.storage_threads import AtOnce, Threads
+from moldau.storage.storage_faults import StorageFault
 from tests.sim.network import PORT, Network, SimServer
 from tests.sim.tree import Ensemble
 from tests.sim.world import SimClock, SimLoop, World, new_loop
@@ -74,6 +74,9 @@ class SimSurroundings(Surroundings):
 
     def log_threads(self, loop: asyncio.AbstractEventLoop) -> Threads:
         return SimThreads(self._loop, lambda: self._flushes.randint(100, 50_000))
+
+    def loading_threads(self, loop: asyncio.AbstractEventLoop) -> Threads:
+        return SimThreads(self._loop, lambda: self._flushes.randint(100, 5_000))
 
     async def open_store(self, config: BrokerConfig) -> SharedStore:
         return self._host.ensemble.session(self._loop)

@@ -16,7 +16,7 @@ from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from moldau.net.peers import PeerUnreachable
 from moldau.records.batch import whole_headers
-from moldau.records.codec import Record, encode_batch
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.messages.group_offsets import (
     OffsetCommitRequest,

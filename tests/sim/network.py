@@ -9,13 +9,17 @@ send them again; what a killed process has open is reset.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from moldau.model.regions import OpenFile
 from moldau.net.acceptor import Listener
+from moldau.net.entrance import OPEN_ENTRANCE, Entrance
 from moldau.net.server import Server
+from moldau.net.transport import COPY_BYTES
 from tests.sim.world import SimLoop, World
 
 END = None
@@ -208,7 +212,11 @@ class SimTransport(asyncio.Transport):
 
 
 class SimSocket:
-    """The server's end: as much of a non-blocking socket as a connection uses."""
+    """The server's end: the transport beneath a connection."""
+
+    is_ready = True
+    has_pending = False
+    wants_to_write = False
 
     def __init__(self, number: int, loop: SimLoop, in_: Stream, out: Stream) -> None:
         self._number = number
@@ -224,7 +232,7 @@ class SimSocket:
     def fileno(self) -> int:
         return self._number
 
-    def recv_into(self, room: memoryview) -> int:
+    def receive_into(self, room: memoryview, /) -> int:
         if not self._received:
             if self._has_ended:
                 return 0
@@ -234,12 +242,18 @@ class SimSocket:
         del self._received[:count]
         return count
 
-    def send(self, data: Any, flags: int = 0) -> int:
+    def send(self, data: Any, flags: int = 0, /) -> int:
         self._out.put(bytes(data))
         return len(data)
 
-    def sendmsg(self, pieces: Iterable[Any], extra: Any = (), flags: int = 0) -> int:
+    def send_pieces(self, pieces: Iterable[Any], flags: int) -> int:
         return self.send(b"".join(pieces))
+
+    def send_file(self, file: OpenFile, position: int, count: int) -> int:
+        return self.send(os.pread(file.fileno(), min(count, COPY_BYTES), position))
+
+    def flush(self) -> None:
+        pass
 
     def close(self) -> None:
         self._reader = self._writer = None
@@ -253,12 +267,12 @@ class SimSocket:
             self._received += piece
         self._tell_reader()
 
-    def wants_to_read(self, callback: Callable[[], None] | None) -> None:
+    def watch_reads(self, callback: Callable[[], None] | None) -> None:
         self._reader = callback
         if self._received or self._has_ended:
             self._loop.call_soon(self._tell_reader)
 
-    def wants_to_write(self, callback: Callable[[], None] | None) -> None:
+    def watch_writes(self, callback: Callable[[], None] | None) -> None:
         self._writer = callback
         if callback is not None:
             self._loop.call_soon(self._tell_writer)
@@ -279,6 +293,8 @@ class SimSocket:
 class _Door:
     """What a connection knows of the listener it came through."""
 
+    entrance = OPEN_ENTRANCE
+
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.connection_count = 0
@@ -289,7 +305,7 @@ class SimServer(Server):
 
     network: Network
 
-    def bind(self, listener: Listener) -> Listener:
+    def bind(self, listener: Listener, entrance: Entrance = OPEN_ENTRANCE) -> Listener:
         self._door = _Door(listener)
         return listener
 
@@ -304,8 +320,5 @@ class SimServer(Server):
             del self.network.servers[self.loop.name]
         super().stop()
 
-    def welcome(self, socket: Any, host: str) -> None:
+    def welcome(self, socket: SimSocket, host: str) -> None:
         self.admit(socket, (host, PORT), self._door)  # type: ignore[arg-type]
-        for connection in self.connections:
-            # The kernel cannot send from a file to a socket that is none.
-            connection._outgoing._copies_files = True

@@ -29,11 +29,11 @@ HASTY = """
 from unittest.mock import patch
 from moldau.controller import cluster_commands as commands
 from moldau.controller import cluster_state
-from moldau.controller.tree_events import TreeEvents
+from moldau.cluster.tree_events import TreeEvents
 from tests.sim.scenario import run
 
 async def begin(events):
-    state = events._term.state
+    state = events._controller.state
     return commands.Known(frozenset(state.cluster.topics), frozenset(state.deleting))
 
 untouched = patch.object(cluster_state, "_touched_by", lambda fact: ())

@@ -10,7 +10,7 @@ import pytest
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from moldau.net.peers import PeerUnreachable
-from moldau.records.codec import Record, encode_batch
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.messages.replication import (
     LeaderAndIsrPartitionState,

@@ -15,7 +15,7 @@ from moldau.metadata.znode_tree import ZnodeTree
 from moldau.model.errors import Error
 from moldau.model.names import TopicId, TopicPartition
 from moldau.net.peers import PeerUnreachable
-from moldau.records.codec import Record, encode_batch
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.messages.topics import (
     CreatableReplicaAssignment,

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from moldau.metadata.shared_tree import SharedTree, TreeSession
 from moldau.metadata.store import Node, NoNode, Op, SessionState, StoreError, StoreUnavailable
 from moldau.metadata.znode_tree import Change, Planned, ZnodeTree
+from moldau.testing.shared_tree import SharedTree, TreeSession
 from tests.sim.network import Network
 from tests.sim.world import SimLoop, World
 

@@ -266,19 +266,19 @@ class SimLoop(asyncio.AbstractEventLoop):
     def add_reader(  # type: ignore[override]
         self, fd: int, callback: Callable[..., Any], *args: Any
     ) -> None:
-        self.readers[fd].wants_to_read(callback)
+        self.readers[fd].watch_reads(callback)
 
     def remove_reader(self, fd: Any) -> bool:
-        self.readers[fd].wants_to_read(None)
+        self.readers[fd].watch_reads(None)
         return True
 
     def add_writer(  # type: ignore[override]
         self, fd: int, callback: Callable[..., Any], *args: Any
     ) -> None:
-        self.readers[fd].wants_to_write(callback)
+        self.readers[fd].watch_writes(callback)
 
     def remove_writer(self, fd: Any) -> bool:
-        self.readers[fd].wants_to_write(None)
+        self.readers[fd].watch_writes(None)
         return True
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from moldau.broker.log_opening import logs_of
 from moldau.broker.topic_settings import TopicSettings
-from moldau.config.broker import BrokerConfig
-from moldau.config.topic import TopicConfig
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.topic_config import TopicConfig
 from moldau.model.clock import Clock
-from moldau.storage.log_store import LogStore
-from moldau.storage.threads import AtOnce
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.storage_threads import AtOnce
 from tests.support.logs import SmallSettings
 
 INT_MAX = 2**31 - 1
@@ -33,7 +33,7 @@ def broker_logs(directory: str, topics: Mapping[str, SmallSettings], clock: Cloc
     """To be opened by the caller."""
     config = config_for(directory)
     overrides = {name: overrides_of(settings) for name, settings in topics.items()}
-    return logs_of(config, clock, AtOnce(), TopicSettings(config, overrides, {}).of)
+    return logs_of(config, clock, (AtOnce(), AtOnce()), TopicSettings(config, overrides, {}).of)
 
 
 def topic_config(settings: SmallSettings) -> TopicConfig:

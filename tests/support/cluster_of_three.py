@@ -20,9 +20,9 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 from kazoo.client import KazooClient
 
-from tests.support.broker_process import BrokerProcess
+from moldau.testing.broker_process import BrokerProcess
+from moldau.testing.zookeeper_process import ZooKeeperProcess, zookeeper
 from tests.support.eventually import eventually
-from tests.support.zookeeper import ZooKeeperProcess, zookeeper
 
 SECONDS_MAX = 20
 READ_AGAIN_MAX = 1_000
@@ -160,7 +160,9 @@ class ClusterOfThree:
     def values(self, topic: str) -> list[str]:
         """All that a reader is given now."""
         settings = {"bootstrap.servers": self.bootstrap, "group.id": "reader", "log_level": 0}
-        consumer = Consumer({**settings, "enable.partition.eof": True})
+        # Nobody may be there to commit to.
+        silent = {"enable.partition.eof": True, "enable.auto.commit": False}
+        consumer = Consumer({**settings, **silent})
         consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
         found = []
         while True:

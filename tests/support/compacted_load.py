@@ -75,7 +75,7 @@ class CompactedLoad:
     # While the broker lives
 
     def begin(self, bootstrap: str) -> None:
-        self._client = {"bootstrap.servers": bootstrap, "log_level": 0}
+        self._client: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
         self._stop.clear()
         works = (self._write, self._commit, self._transact)
         seeds = [self._chance.randrange(1 << 30) for _ in works]
@@ -173,7 +173,7 @@ class CompactedLoad:
 
     def create(self, bootstrap: str, segment_bytes: int) -> None:
         """Topics of small segments. Those of the coordinators are made by their first use."""
-        client = {"bootstrap.servers": bootstrap, "log_level": 0}
+        client: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
         admin = AdminClient(client)
         small = {**COMPACTED, "internal.segment.bytes": f"{segment_bytes}"}
         topics = [NewTopic(name, 1, 1, config=small) for name in (STATES, LEDGER)]

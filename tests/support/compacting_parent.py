@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from moldau.storage.cleaner_process import InProcess
-from moldau.storage.threads import OneThread
+from moldau.storage.compaction.compaction_process import InProcess
+from moldau.storage.directories.storage_threads import OneThread
 from tests.support.compaction import CompactionBench, small_cleaner
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from moldau.model.names import TopicPartition
 from moldau.records.batch import BatchHeader, read_header
-from moldau.records.codec import (
+from moldau.records.batch_codec import (
     ControlType,
     EndMarker,
     Record,
@@ -18,13 +18,13 @@ from moldau.records.codec import (
     encode_marker,
 )
 from moldau.records.compression import Codec
-from moldau.storage.cleaner import Cleaner
-from moldau.storage.cleaner_job import CleanerSettings, InThread, Place
-from moldau.storage.log import Appended, PartitionLog
-from moldau.storage.producer_state import Origin
-from moldau.storage.threads import AtOnce, Threads
+from moldau.storage.compaction.compaction_job import CleanerSettings, InThread, Place
+from moldau.storage.compaction.compaction_scheduler import Cleaner
+from moldau.storage.directories.storage_threads import AtOnce, Threads
+from moldau.storage.log.partition_log import Appended, PartitionLog
+from moldau.storage.log_state.producer_state import Origin
 from tests.support.broker_logs import broker_logs, topic_config
-from tests.support.logs import SmallSettings, region_bytes
+from tests.support.logs import SmallSettings, loaded, region_bytes
 from tests.support.virtual_time import ManualClock
 
 NOW_MS = 1_700_000_000_000
@@ -64,7 +64,8 @@ class CompactionBench:
         known = {PARTITION.topic: self.settings} if self.knows_settings else {}
         self.store = broker_logs(str(self.root / "data"), known, self.clock)
         self.store.open()
-        self.log = self.store.create(PARTITION, bytes(range(16)), topic_config(self.settings))
+        made = self.store.create(PARTITION, bytes(range(16)), topic_config(self.settings))
+        self.log = loaded(made)
         self.cleaner = Cleaner(
             self.store,
             high_watermark=self._committed,
@@ -93,7 +94,8 @@ class CompactionBench:
         for directory in self.store.directories:
             directory.unlock()
         for each in self.store.logs.values():
-            each.segments.cool()
+            if isinstance(each, PartitionLog):
+                each.segments.cool()
 
     def stop(self) -> None:
         self.cleaner.stop()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moldau.records.batch import BatchHeader
-from moldau.records.codec import Record, decode_batch, encode_batch
+from moldau.records.batch_codec import Record, decode_batch, encode_batch
 from moldau.records.compression import Codec
 from tests.support.compaction import COMPACTED, NOW_MS, CompactionBench, small_cleaner
 

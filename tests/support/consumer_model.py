@@ -28,7 +28,8 @@ def fill_topic(bootstrap: str, topic: str) -> dict[TopicPartition, list[int]]:
     and in transactions of which many are aborted. Returns the offsets that a reader of committed
     records sees."""
     create_topic(bootstrap, topic, PARTITIONS)
-    for index, options in enumerate(({}, {"compression_type": "gzip"}, {"batch_size": 1})):
+    kinds: tuple[dict[str, Any], ...] = ({}, {"compression_type": "gzip"}, {"batch_size": 1})
+    for index, options in enumerate(kinds):
         with Producer(bootstrap_servers=bootstrap, **options) as producer:
             for number in range(RECORDS):
                 producer.send(topic, b"%d/%d" % (index, number), partition=index)
@@ -43,7 +44,7 @@ def fill_topic(bootstrap: str, topic: str) -> dict[TopicPartition, list[int]]:
             if turn % 3:
                 producer.abort_transaction()
             else:
-                visible += [delivery.get(30).offset for delivery in sent]
+                visible += [delivery.result(30).offset for delivery in sent]
                 producer.commit_transaction()
     plain = {TopicPartition(topic, index): list(range(RECORDS)) for index in range(3)}
     return plain | {TopicPartition(topic, 3): visible}

@@ -16,10 +16,10 @@ from moldau.controller.cluster_facts import (
 )
 from moldau.controller.cluster_machine import ClusterMachine
 from moldau.controller.cluster_state import ClusterState
-from moldau.controller.facts import (
+from moldau.controller.controller_facts import (
     TopicCreated,
 )
-from moldau.controller.state_requests import RequestWriter
+from moldau.controller.telling.state_requests import RequestWriter
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint, PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition

@@ -1,4 +1,4 @@
-"""Brokers that contend for the office of the controller on one tree, with nothing else in them.
+"""Brokers that contend to be the controller on one tree, with nothing else in them.
 
 Each knows the cluster only by what controllers tell it, keeps what it was told, and answers as a
 broker would. Calls go through memory and can be cut.
@@ -12,19 +12,20 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.broker.system_clock import SystemClock
-from moldau.config.broker import BrokerConfig
-from moldau.controller import candidacy
-from moldau.controller.cluster_controller import ClusterController
-from moldau.controller.office import Office
-from moldau.controller.placement import Start
-from moldau.controller.topics import Draw
+from moldau.cluster import controller_candidacy
+from moldau.cluster.cluster_controller import ClusterController
+from moldau.cluster.controller_election import ControllerElection
+from moldau.cluster.metadata_retries import patiently
+from moldau.config.broker_config import BrokerConfig
+from moldau.controller.rules.replica_placement import Start
+from moldau.controller.rules.topic_rules import Draw
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
-from moldau.metadata.shared_tree import SharedTree, TreeSession
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.model.errors import Error
 from moldau.net.peers import PeerUnreachable
-from moldau.replication.cluster_view import FULL, ClusterView
+from moldau.replication.metadata_cache import FULL, ClusterView
+from moldau.testing.shared_tree import SharedTree, TreeSession
 from moldau.wire.messages.replication import (
     LeaderAndIsrRequest,
     LeaderAndIsrResponse,
@@ -74,6 +75,7 @@ class Contender:
         self.view = ClusterView(node_id, CLUSTER)
         self.broker_epoch = -1
         self.is_running = False
+        self.patience_ms = 10_000
         self.roles: dict[tuple[str, int], tuple[int, int]] = {}
         """Leader and epoch of every replica here."""
         self.failing: set[tuple[str, int]] = set()
@@ -81,7 +83,7 @@ class Contender:
         self._changed = asyncio.Event()
         clock = SystemClock()
         timers = Timers(clock, asyncio.get_running_loop().call_later)
-        self.office = Office(
+        self.election = ControllerElection(
             self.session,
             node_id,
             CLUSTER,
@@ -95,30 +97,33 @@ class Contender:
         self.controller = ClusterController(
             self.session,
             node_id,
-            self.office,
+            self.election,
             config=lambda: self.config,
             image=lambda: self.view.image,
             until=self.until,
             draw=lambda: Draw(os.urandom(16), Start()),
             forward=_nowhere,
+            patiently=lambda ask: patiently(
+                ask, clock=clock, timers=timers, timeout_ms=self.patience_ms
+            ),
         )
         brokers[node_id] = self
 
     async def start(self) -> Contender:
-        await candidacy.lay_out(self.session)
+        await controller_candidacy.lay_out(self.session)
         self.is_running = True
         await self.register()
-        self.office.start()
+        self.election.start()
         return self
 
     async def register(self) -> None:
-        await candidacy.register(self.session, self.node, 0)
+        await controller_candidacy.register(self.session, self.node, 0)
         node = await self.session.get(paths.broker_path(self.node_id))
         self.broker_epoch = node.created_by
 
     async def stop(self) -> None:
         self.is_running = False
-        await self.office.close()
+        await self.election.close()
         await self.session.close()
 
     def crash(self) -> None:
@@ -128,7 +133,7 @@ class Contender:
 
     @property
     def is_controller(self) -> bool:
-        return self.office.incumbency is not None
+        return self.election.active is not None
 
     async def serve(self, request: Any) -> Any:
         error = Error.NONE

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from moldau.coordinators.log_journal import LogJournal
 from moldau.main import main
-from moldau.replication.log_journal import LogJournal
 from moldau.replication.replica import Replica
-from moldau.transactions.facts import TransactionMoved
-from moldau.transactions.states import PREPARED
+from moldau.transactions.transaction_facts import TransactionMoved
+from moldau.transactions.transaction_states import PREPARED
 
 DOOM = "MOLDAU_DOOM"
 ROOT = str(Path(__file__).parents[2])

@@ -2,7 +2,8 @@
 
 DOOM is a point and how often it is passed before the process is killed, for instance "end:2":
 begin, tasks, mark, end (before EndTxn), ended (after it), open (during recovery), or task, which
-kills the Python worker of a writing task instead. Nothing but this script looks at it.
+kills the Python worker of a writing task instead. DOOMED_FILES is the class path of files that kill
+the JVM (doomed_files_java.py). Nothing but this script looks at either.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from moldau.pipelines import Kafka, session, sink, sink_transaction
+from moldau.pipelines import Kafka, session
+from moldau.pipelines.sink import exactly_once_sink, sink_transaction
+from tests.support.doomed_files_java import CLASS, SETTING
 
 
 def doom() -> tuple[str, int]:
@@ -57,6 +60,7 @@ def killing_task(make: Any) -> Any:
 
 def arrange() -> None:
     target: Any = sink_transaction.PipelineTransactions
+    sink: Any = exactly_once_sink
     point = doom()[0]
     if point in ("begin", "mark", "end", "open"):
         setattr(target, point, killing(getattr(target, point), after=point == "open"))
@@ -64,7 +68,7 @@ def arrange() -> None:
         target.end = killing(target.end, after=True)
     elif point == "tasks":
         # All tasks are done, and the driver does not come to know it.
-        sink.check_stages = killing(sink.check_stages, after=False)  # type: ignore[assignment]
+        sink.check_stages = killing(sink.check_stages, after=False)
     elif point == "task":
         sink.write_bodies = killing_task(sink.write_bodies)
 
@@ -74,6 +78,9 @@ def main() -> None:
     arrange()
     # A driver that lives for seconds has no use for the optimizing compiler.
     jvm = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    classes = os.environ.get("DOOMED_FILES")
+    if classes:
+        jvm |= {"spark.driver.extraClassPath": classes, SETTING: CLASS}
     spark = session(app, master, spark_sql_shuffle_partitions=2, **jvm)
     k = Kafka(spark, bootstrap)
     words = k.stream(source, startingOffsets="earliest", maxOffsetsPerTrigger=100)

@@ -13,9 +13,10 @@ from typing import BinaryIO
 
 from moldau.model.regions import FileRegion
 from moldau.net.acceptor import Listener
-from moldau.net.connection import Answer, Connection, Disconnect
+from moldau.net.answers import Answer, Disconnect
+from moldau.net.connection import Connection
 from moldau.net.server import Server, SocketSettings
-from moldau.wire.framing import Chunk
+from moldau.wire.request_framing import Chunk
 
 ECHO, LATER, LATER_OVERLAPPING, REFUSE, FILE, NOTHING, LONG = range(7)
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from moldau.model.cluster import PartitionImage
 from moldau.records.batch import read_header, whole_headers
-from moldau.records.codec import ControlType, EndMarker, decode_batch, encode_marker
-from moldau.storage.producer_state import Origin
+from moldau.records.batch_codec import ControlType, EndMarker, decode_batch, encode_marker
+from moldau.storage.log.partition_log import PartitionLog
+from moldau.storage.log_state.producer_state import Origin
 from moldau.wire.messages.fetch import (
     FetchablePartitionResponse,
     FetchPartition,
@@ -79,6 +80,7 @@ def append_marker(node: Node, producer_id: int, *, committed: bool) -> None:
     records = bytearray(
         encode_marker(marker, producer_id=producer_id, producer_epoch=0, timestamp=1_000_000)
     )
+    assert isinstance(replica.log, PartitionLog)
     replica.log.append_as_leader(
         records, read_header(records), replica.partition.leader_epoch, Origin.COORDINATOR
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -18,10 +19,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
-from tests.support.broker_process import BrokerProcess, free_port
-from tests.support.eventually import eventually
+from moldau.testing.broker_process import BrokerProcess, free_port
+from moldau.testing.zookeeper_process import ZooKeeperProcess, four_letters, serves
+from tests.support.eventually import PAUSE_SECONDS, eventually
 from tests.support.gates import Gates
-from tests.support.zookeeper import ZooKeeperProcess, answers, four_letters
 
 SESSION_TIMEOUT_MS = 2_000
 WHOM = ("broker", "controller", "zookeeper")
@@ -73,6 +74,7 @@ class ClusterUnderFire:
         settings: Mapping[str, str] | None = None,
     ):
         self.servers = servers
+        self.directory = directory
         self._settings = settings or {}
         self._draw = draw
         self._gates = Gates()
@@ -169,21 +171,33 @@ class ClusterUnderFire:
             return None
         return None if stat is None else int(stat.czxid)
 
-    def is_whole(self, topics: dict[str, int]) -> bool:
-        """Everybody serves, somebody is in office, and all replicas are in sync."""
-        if self.zookeeper_leader < 0 or not all(answers(each.port) for each in self.servers):
-            return False
-        if self.controller < 0 or None in map(self._registration, range(3)):
-            return False
+    def missing(self, topics: dict[str, int]) -> list[str]:
+        """What keeps the cluster from being whole: everybody serves, somebody is in office, and all
+        replicas are in sync."""
+        if self.zookeeper_leader < 0:
+            return ["ZooKeeper has no leader"]
+        found = [
+            f"ZooKeeper {n} is silent"
+            for n, each in enumerate(self.servers)
+            if not serves(each.port)
+        ]
+        if self.controller < 0:
+            found.append("nobody is the controller")
+        found += [
+            f"broker {n} is not registered" for n in range(3) if self._registration(n) is None
+        ]
         for topic, count in topics.items():
             for number in range(count):
                 state = self.node(f"/brokers/topics/{topic}/partitions/{number}/state")
                 if state is None or len(state["isr"]) < 3 or state["leader"] < 0:
-                    return False
-        return True
+                    found.append(f"{topic}-{number}: {state}")
+        return found
 
     def until_whole(self, topics: dict[str, int]) -> None:
-        eventually(lambda: self.is_whole(topics), RECOVERY_SECONDS_MAX)
+        deadline = time.monotonic() + RECOVERY_SECONDS_MAX
+        while missing := self.missing(topics):
+            assert time.monotonic() < deadline, f"not whole again: {missing}, see {self.directory}"
+            time.sleep(PAUSE_SECONDS)
 
     # Faults
 
@@ -250,13 +264,13 @@ class ClusterUnderFire:
             self._gates.look()
 
 
-def _somebody(in_office: Callable[[], int]) -> int:
+def _somebody(active_controllers: Callable[[], int]) -> int:
     """Whoever holds the office, which may be vacant just now."""
     found = -1
 
     def is_held() -> bool:
         nonlocal found
-        found = in_office()
+        found = active_controllers()
         return found >= 0
 
     eventually(is_held, RECOVERY_SECONDS_MAX)

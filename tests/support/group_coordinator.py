@@ -10,15 +10,16 @@ from collections.abc import Hashable
 from typing import Any
 
 from moldau.engine.machine import NO_TOKEN, Decision, Timer, Token, Volatile
-from moldau.groups import commands
-from moldau.groups.codec import GroupCodec
-from moldau.groups.facts import Protocol
-from moldau.groups.machine import GroupMachine
-from moldau.groups.settings import GroupSettings
+from moldau.groups import group_commands
+from moldau.groups.group_facts import Protocol
+from moldau.groups.group_machine import GroupMachine
+from moldau.groups.group_record_codec import GroupCodec
+from moldau.groups.group_settings import GroupSettings
+from moldau.model.clock import Now
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.records.batch import read_header
-from moldau.records.codec import decode_batch
+from moldau.records.batch_codec import decode_batch
 from moldau.wire.messages.consumer_protocol import ConsumerProtocolSubscription
 
 GROUP = "readers"
@@ -33,6 +34,8 @@ class Coordinator:
         self.machine = GroupMachine(self.settings)
         self.codec = GroupCodec()
         self.now_ms = 0
+        self.wall_step_ms = 0
+        """By how much somebody has set the wall clock."""
         self.batches: list[bytes] = []
         self.durable: list[object] = []
         self.facts: list[object] = []
@@ -45,7 +48,11 @@ class Coordinator:
 
     @property
     def wall_ms(self) -> int:
-        return WALL_START_MS + self.now_ms
+        return WALL_START_MS + self.now_ms + self.wall_step_ms
+
+    @property
+    def now(self) -> Now:
+        return Now(self.wall_ms, self.now_ms)
 
     def group(self, group_id: str = GROUP) -> Any:
         return self.machine.groups[group_id]
@@ -53,7 +60,7 @@ class Coordinator:
     def submit(self, command: object) -> Token:
         self._last_token += 1
         self.waiting.add(self._last_token)
-        self._carry_out(self.machine.decide(command, self._last_token, self.now_ms))
+        self._carry_out(self.machine.decide(command, self._last_token, self.now))
         return self._last_token
 
     def ask(self, command: object) -> Any:
@@ -86,7 +93,7 @@ class Coordinator:
             timer = min(due, key=lambda each: each.at or 0)
             del self.timers[timer.key]
             self.now_ms = max(self.now_ms, timer.at or 0)
-            self._carry_out(self.machine.decide(timer.command, NO_TOKEN, self.now_ms))
+            self._carry_out(self.machine.decide(timer.command, NO_TOKEN, self.now))
         self.now_ms = end_ms
 
     def replayed(self) -> GroupMachine:
@@ -103,7 +110,7 @@ class Coordinator:
         self.waiting.clear()
         self.timers.clear()
         self.machine = self.replayed()
-        self.ask(commands.Loaded(self.wall_ms))
+        self.ask(group_commands.Loaded())
 
     def new_member_id(self, client_id: str = "consumer") -> str:
         self._random_ids += 1
@@ -122,33 +129,30 @@ class Coordinator:
             "protocol_type": "consumer",
             "protocols": (Protocol("range", subscription("orders")),),
             "member_id_required": False,
-            "wall_ms": self.wall_ms,
         }
-        return self.submit(commands.JoinGroup(member_id=member_id, **{**defaults, **options}))
+        return self.submit(group_commands.JoinGroup(member_id=member_id, **{**defaults, **options}))
 
     def sync(
         self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None
     ) -> Token:
         return self.submit(
-            commands.SyncGroup(
-                GROUP, generation, member_id, assignments=assignments or {}, wall_ms=self.wall_ms
-            )
+            group_commands.SyncGroup(GROUP, generation, member_id, assignments=assignments or {})
         )
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> Any:
-        return self.ask(commands.Heartbeat(GROUP, generation, member_id, instance_id, self.wall_ms))
+        return self.ask(group_commands.Heartbeat(GROUP, generation, member_id, instance_id))
 
     def leave(self, *member_ids: str) -> Any:
-        leavers = tuple(commands.Leaver(member_id) for member_id in member_ids)
-        return self.ask(commands.LeaveGroup(GROUP, leavers, self.wall_ms))
+        leavers = tuple(group_commands.Leaver(member_id) for member_id in member_ids)
+        return self.ask(group_commands.LeaveGroup(GROUP, leavers))
 
     def commit(self, offset: int, member_id: str = "", generation: int = -1, **options: Any) -> Any:
         place = options.pop("place", TopicPartition("orders", 0))
         topic_id = options.pop("topic_id", NO_TOPIC_ID)
-        row = commands.OffsetRow(place, offset, 0, options.pop("metadata", ""), topic_id)
-        options = {"group_id": GROUP, "wall_ms": self.wall_ms, **options}
+        row = group_commands.OffsetRow(place, offset, 0, options.pop("metadata", ""), topic_id)
+        options = {"group_id": GROUP, **options}
         return self.ask(
-            commands.CommitOffsets(
+            group_commands.CommitOffsets(
                 offsets=(row,), member_id=member_id, generation=generation, **options
             )
         )
@@ -156,8 +160,8 @@ class Coordinator:
     def committed(
         self, partition: int = 0, *, group_id: str = GROUP, require_stable: bool = False
     ) -> Any:
-        asked = (commands.TopicOffsets("orders", (partition,)),)
-        (topic,) = self.ask(commands.FetchOffsets(group_id, asked, require_stable))
+        asked = (group_commands.TopicOffsets("orders", (partition,)),)
+        (topic,) = self.ask(group_commands.FetchOffsets(group_id, asked, require_stable))
         return topic.offsets[0]
 
     def stable(self, count: int = 1, **options: Any) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau import Consumer, ConsumerRebalanceListener, TopicPartition
-from moldau.client.errors import WakeupError
+from moldau.client.shared.client_errors import WakeupError
 
 Event = tuple[str, str, tuple[TopicPartition, ...]]
 """Who, what, which partitions."""

@@ -2,7 +2,7 @@
 
 Each row of `ATTACKS` sends valid requests with extreme counts, repeated names or long strings to
 a broker, while a healthy client goes on producing on a connection of its own. What counts is how
-long that client waits, and how much memory the broker takes. `python -m
+long that client waits, what held the broker's loop, and how much memory it takes. `python -m
 tests.support.hostile_costs` prints the table; names of rows as arguments choose some.
 """
 
@@ -19,9 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from moldau.records.codec import Record, encode_batch
+from moldau.net.loop_watch import VARIABLE as LOOP_WATCH
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.records.compression import Codec
-from moldau.wire.framing import decode_response, encode_request
+from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.messages.group_offsets import (
@@ -46,8 +47,9 @@ from moldau.wire.messages.topics import (
     DeleteTopicState,
 )
 from moldau.wire.messages.transaction_admin import DescribeProducersRequest, TopicRequest
+from moldau.wire.request_framing import decode_response, encode_request
 from moldau.wire.schema import Message
-from tests.support.broker_process import BrokerProcess
+from tests.support.loop_holds import Hold, summary, told_in
 
 GOOD, WIDE, LARGE = "good", "wide", "large"
 WIDE_PARTITIONS = 100
@@ -291,6 +293,8 @@ class Harm(NamedTuple):
     grown_bytes: int
     """The broker's memory at its height, above what it had before."""
     seconds: float
+    holds: list[Hold]
+    """What held the broker's loop for more than 50 ms, not counting the load of the machine."""
 
     @property
     def p99_ms(self) -> float:
@@ -351,7 +355,7 @@ def measure(broker: BrokerProcess, attack: Attack) -> Harm:
     with Client(broker.port) as client:
         client.socket.sendall(good)
         client.skip_frame()
-        begun = time.perf_counter()
+        begun, begun_ns = time.perf_counter(), time.perf_counter_ns()
         running.start()
         while running.is_alive() or time.perf_counter() - begun < 0.5:
             asked = time.perf_counter()
@@ -360,7 +364,19 @@ def measure(broker: BrokerProcess, attack: Attack) -> Harm:
             waits_ms.append((time.perf_counter() - asked) * 1000)
             peak = max(peak, resident_bytes(broker.pid))
             time.sleep(PAUSE_SECONDS)
-    return Harm(sorted(waits_ms), peak - before, time.perf_counter() - begun)
+    seconds = time.perf_counter() - begun
+    return Harm(sorted(waits_ms), peak - before, seconds, holds_of(broker, begun_ns))
+
+
+def watched_broker(folder: Path) -> BrokerProcess:
+    """For one attack; its event loop is watched."""
+    watch = {LOOP_WATCH: str(folder / "loop")}
+    return BrokerProcess(folder, overrides={"offsets.topic.num.partitions": "1"}, environment=watch)
+
+
+def holds_of(broker: BrokerProcess, since_ns: int) -> list[Hold]:
+    """All processes of a machine have this clock."""
+    return told_in(broker.directory / "loop", since_ns)
 
 
 def resident_bytes(pid: int) -> int:
@@ -369,18 +385,23 @@ def resident_bytes(pid: int) -> int:
 
 
 def main(chosen: list[str]) -> int:
-    print(f"{'request':45} {'p99 ms':>8} {'longest ms':>11} {'memory MB':>10} {'seconds':>8}")
+    print(
+        f"{'request':45} {'p99 ms':>8} {'longest ms':>11} {'memory MB':>10} {'seconds':>8}"
+        f" {'holds':>6} {'held ms':>8}"
+    )
     for name, attack in ATTACKS.items():
         if chosen and not any(word.lower() in name.lower() for word in chosen):
             continue
         with (
             tempfile.TemporaryDirectory() as folder,
-            BrokerProcess(Path(folder), overrides={"offsets.topic.num.partitions": "1"}) as broker,
+            watched_broker(Path(folder)) as broker,
         ):
             prepare(broker.port, attack)
             harm = measure(broker, attack)
             row = f"{harm.p99_ms:8.1f} {harm.longest_ms:11.1f} {harm.grown_bytes / 1e6:10.0f}"
-            print(f"{name:45} {row} {harm.seconds:8.1f}", flush=True)
+            held = f"{len(harm.holds):6} {max((h.held_ms for h in harm.holds), default=0):8.0f}"
+            print(f"{name:45} {row} {harm.seconds:8.1f} {held}", flush=True)
+            print("".join(f"    {line}\n" for line in summary(harm.holds)), end="", flush=True)
     return 0
 
 

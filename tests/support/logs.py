@@ -12,11 +12,13 @@ from pathlib import Path
 from moldau.model.names import TopicPartition
 from moldau.model.regions import FileRegion
 from moldau.records.batch import BatchHeader, read_header, whole_headers
-from moldau.records.codec import ControlType, EndMarker, Record, encode_batch, encode_marker
+from moldau.records.batch_codec import ControlType, EndMarker, Record, encode_batch, encode_marker
 from moldau.records.compression import Codec
-from moldau.storage.log import Appended, PartitionLog
-from moldau.storage.producer_state import Origin
-from moldau.storage.recovery import Recovery, load_log
+from moldau.storage.log.log_at_rest import AnyLog, RestingLog
+from moldau.storage.log.partition_log import Appended, PartitionLog
+from moldau.storage.log_state.producer_state import Origin
+from moldau.storage.recovery.log_recovery import Recovery, load_log
+from moldau.storage.storage_faults import StorageFault
 from tests.support.virtual_time import ManualClock
 
 DAY_MS = 86_400_000
@@ -91,7 +93,7 @@ class LogBench:
             load_log(known),
             producer_expiration_ms=DAY_MS,
             discard=lambda paths, delay_ms: self.discarded.extend(paths),
-            unflushed=lambda log: None,
+            went_back=lambda log: None,
             rolled=lambda log: self.rolled.append(log.offset_end),
         )
         return self.log
@@ -183,9 +185,21 @@ def headers_of(region: FileRegion | None) -> list[BatchHeader]:
     return headers
 
 
-def read_all(log: PartitionLog, max_bytes: int = 1 << 20) -> list[BatchHeader]:
+def loaded(log: AnyLog) -> PartitionLog:
+    """With its files, at once: a bench has no threads. Raises StorageFault."""
+    outcomes: list[PartitionLog | StorageFault] = [log] if isinstance(log, PartitionLog) else []
+    if isinstance(log, RestingLog):
+        log.wake(outcomes.append)
+    [outcome] = outcomes
+    if isinstance(outcome, StorageFault):
+        raise outcome
+    return outcome
+
+
+def read_all(log: AnyLog, max_bytes: int = 1 << 20) -> list[BatchHeader]:
     """Every batch from the log start on, by following reads as a consumer does."""
     found: list[BatchHeader] = []
+    log = loaded(log)
     offset = log.log_start_offset
     while True:
         read = log.read(offset, max_bytes, log.offset_end)

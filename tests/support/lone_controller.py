@@ -8,8 +8,8 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from moldau.config.broker import BrokerConfig
-from moldau.controller.controller import Controller
+from moldau.cluster.lone_controller import LoneController
+from moldau.config.broker_config import BrokerConfig
 from moldau.engine.timers import Timers
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
@@ -40,7 +40,7 @@ class Cluster:
         properties = {key.replace("_", "."): value for key, value in settings.items()}
         self.config, _ = BrokerConfig.parse(properties)
         time = ManualTime()
-        self.controller = Controller(
+        self.controller = LoneController(
             self.store,
             0,
             config=lambda: self.config,

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 from moldau.model.errors import ApiError
 from moldau.model.names import BrokerId
 from moldau.records.compression import Codec
-from moldau.replication.repair import mend
-from moldau.storage.log import PartitionLog
-from moldau.storage.scrub_producers import base_offsets
-from moldau.storage.scrub_repair import begin_mending, in_groups, plan_repair
-from moldau.storage.scrubbing import ClosedSegment, Damage, scrub_partition
+from moldau.replication.segment_repair import mend
+from moldau.storage.log.partition_log import PartitionLog
+from moldau.storage.scrubbing.scrub_producers import base_offsets
+from moldau.storage.scrubbing.scrub_repair import begin_mending, in_groups, plan_repair
+from moldau.storage.scrubbing.segment_scrubbing import ClosedSegment, Damage, scrub_partition
 from moldau.wire.messages.fetch import (
     FetchablePartitionResponse,
     FetchableTopicResponse,

@@ -20,10 +20,10 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic
 from kazoo.client import KazooClient
 
+from moldau.testing.broker_process import BrokerProcess, free_port
+from moldau.testing.zookeeper_process import zookeeper
 from tests.support.apache_kafka_39 import java39_command, run_tool_39
-from tests.support.broker_process import BrokerProcess, free_port
 from tests.support.eventually import eventually
-from tests.support.zookeeper import zookeeper
 
 SECONDS_MAX = 60
 SETTINGS = {

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from moldau.records.compression import Codec
-from moldau.records.old_formats_lz4 import compress_old
+from moldau.records.old_formats.old_lz4_frames import compress_old
 
 LOG_APPEND_TIME = 8
 

@@ -13,32 +13,31 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
-from moldau.broker.coordinators import Coordinators
+from moldau.broker.coordinator_parts import CoordinatorParts
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.log_opening import logs_of
 from moldau.broker.system_clock import SystemClock
 from moldau.broker.topic_settings import TopicSettings
-from moldau.config.broker import BrokerConfig
+from moldau.config.broker_config import BrokerConfig
+from moldau.coordinators.producer_id_source import ProducerIdSource
 from moldau.engine.timers import Timers
-from moldau.handlers.produce_lane import PRODUCE, ProduceLane
-from moldau.handlers.producer_ids import ProducerIdSource
-from moldau.handlers.routes import ROUTES, Route
+from moldau.handlers.routes import ROUTES, cluster_routes
 from moldau.handlers.services import Services
-from moldau.handlers.transactional_writes import TransactionalWrites
+from moldau.handlers.topic_data.produce_fast_path import PRODUCE, ProduceLane
 from moldau.model.cluster import ClusterImage, Endpoint
 from moldau.model.errors import Error
 from moldau.model.names import BrokerId, TopicPartition
 from moldau.net.acceptor import Listener
 from moldau.net.peers import Peers
 from moldau.net.server import Server, SocketSettings
-from moldau.replication.cluster_view import ClusterView
+from moldau.replication.delayed_requests import Waiting
 from moldau.replication.fetch_sessions import FetchSessions
-from moldau.replication.followers import ReplicaFetchers
-from moldau.replication.isr_changes import IsrSender
+from moldau.replication.following.fetcher_manager import ReplicaFetchers
+from moldau.replication.isr_sender import IsrSender
+from moldau.replication.metadata_cache import ClusterView
 from moldau.replication.replica import Replica
 from moldau.replication.replicas import Replicas
-from moldau.replication.waiting import Waiting
-from moldau.storage.threads import AtOnce
+from moldau.storage.directories.storage_threads import AtOnce
 from moldau.wire.messages.partitions import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -62,12 +61,7 @@ from tests.support.services import Levels
 CONTROLLER: BrokerId = 99
 LISTENER = "PLAINTEXT"
 SECONDS_MAX = 30.0
-ALL_ROUTES = {
-    **ROUTES,
-    4: Route(4, "cluster_requests:leader_and_isr", 0, 7),
-    5: Route(5, "cluster_requests:stop_replica", 0, 4),
-    6: Route(6, "cluster_requests:update_metadata", 0, 8),
-}
+ALL_ROUTES = {**cluster_routes(), **ROUTES}
 
 
 def topic_id_of(name: str) -> bytes:
@@ -75,7 +69,7 @@ def topic_id_of(name: str) -> bytes:
 
 
 class PlayedMember:
-    """What `broker/member.py` is in earnest."""
+    """What `cluster/membership.py` is in earnest."""
 
     def __init__(self, node: PlayedBroker) -> None:
         self._node = node
@@ -83,9 +77,13 @@ class PlayedMember:
         self.turn = asyncio.Lock()
         self.view = ClusterView(node.node_id, "played")
         self.peers = node.peers
+        self.controller = cast(Any, None)
         self._published = self.view.image
 
     async def registered(self) -> None:
+        pass
+
+    async def ready(self) -> None:
         pass
 
     def publish(self, image: ClusterImage) -> None:
@@ -107,7 +105,7 @@ class PlayedBroker:
         properties = {"node.id": str(node_id), "log.dirs": str(directory), **cluster.settings}
         self.config, _ = BrokerConfig.parse(properties)
         at_start = TopicSettings(self.config, {}, {})
-        self.store = logs_of(self.config, self.clock, AtOnce(), at_start.of)
+        self.store = logs_of(self.config, self.clock, (AtOnce(), AtOnce()), at_start.of)
         self.store.open()
         self.peers = Peers(loop, cluster.endpoint_of, client_id=str(node_id))
         self.replicas = Replicas(
@@ -115,7 +113,7 @@ class PlayedBroker:
         )
         numbers = count(1)
         producer_ids = ProducerIdSource(self._allocate)
-        self.coordinators = Coordinators(
+        self.coordinators = CoordinatorParts(
             node_id,
             config=lambda: self.config,
             image=lambda: self.member.view.image,
@@ -155,13 +153,15 @@ class PlayedBroker:
             controller=cast(Any, None),
             fetch_sessions=FetchSessions(100, lambda: next(numbers)),
             producer_ids=producer_ids,
+            coordinators=self.coordinators.by_key_type,
             groups=self.coordinators.groups,
             transactions=self.coordinators.transactions,
             markers=self.coordinators.markers,
-            transactional_writes=TransactionalWrites(),
+            transactional_writes=self.coordinators.transactional_writes,
             timers=self.timers,
             clock=self.clock,
             log_levels=Levels(),
+            user_credentials=cast(Any, None),
             member=self.member,
         )
         dispatch = Dispatch(ALL_ROUTES, self.on, loop, {PRODUCE: ProduceLane(self.on)})

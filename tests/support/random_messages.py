@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from moldau.records.codec import Record, encode_batch
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.wire.schema import Field, Message, Struct
 
 TOPICS = ["hostile", "hostile-two", "missing", "", "..", "a" * 300, "bad/name", "ünïcode"]
@@ -22,7 +22,7 @@ TINY_NUMBERS = [-128, -1, 0, 0, 1, 2, 127]
 class RandomMessages:
     def __init__(self, dice: random.Random) -> None:
         self.dice = dice
-        records = [Record(i, 1_700_000_000_000 + i, b"k", b"v" * 20, []) for i in range(3)]
+        records = [Record(i, 1_700_000_000_000 + i, b"k", b"v" * 20, ()) for i in range(3)]
         self.batch = encode_batch(records)
 
     def message(self, cls: type[Message], version: int) -> Message:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
-from moldau.transactions.commands import (
+from moldau.transactions.transaction_commands import (
     AddPartitions,
     EndTransaction,
     InitProducer,
     ProducerGranted,
     ProducerIdNeeded,
 )
-from moldau.transactions.facts import VERSION_1, VERSION_2
-from moldau.transactions.records import TransactionCodec
-from moldau.transactions.settings import TransactionSettings
+from moldau.transactions.transaction_facts import VERSION_1, VERSION_2
+from moldau.transactions.transaction_records import TransactionCodec
+from moldau.transactions.transaction_settings import TransactionSettings
 from tests.support.transaction_world import World
 
 PLACES = [TopicPartition("t", number) for number in range(4)]
@@ -96,7 +96,7 @@ class Client:
         elif self.command is not None:
             self._send(self.command)
         elif self.id < 0:
-            self._send(InitProducer(self.transactional_id, TIMEOUT_MS, self.world.wall_ms))
+            self._send(InitProducer(self.transactional_id, TIMEOUT_MS))
         elif self.write is not None:
             self._continue_write()
         elif self.attempt is not None and self.attempt.appended and self.rng.random() < 0.4:
@@ -129,7 +129,7 @@ class Client:
         self._leave_a_copy()
         if isinstance(outcome, ProducerIdNeeded):
             new_id = next(self.world.producer_ids)
-            self.command = self.command._replace(new_producer_id=new_id)
+            self.command = replace(self.command, new_producer_id=new_id)
         elif isinstance(outcome, ApiError):
             if outcome.error not in ONCE_MORE:
                 self.die()
@@ -159,9 +159,7 @@ class Client:
 
     def _recover(self) -> None:
         """Begin anew after an error, as the same producer (KIP-360)."""
-        self._send(
-            InitProducer(self.transactional_id, TIMEOUT_MS, self.world.wall_ms, self.id, self.epoch)
-        )
+        self._send(InitProducer(self.transactional_id, TIMEOUT_MS, self.id, self.epoch))
 
     def _end(self, committed: bool) -> None:
         self._send(
@@ -170,7 +168,6 @@ class Client:
                 self.id,
                 self.epoch,
                 committed,
-                self.world.wall_ms,
                 self.version,
             )
         )
@@ -236,7 +233,6 @@ class Client:
                 self.id,
                 self.epoch,
                 frozenset({write.place}),
-                self.world.wall_ms,
                 verify_only=write.step == "verify",
                 client_version=self.version,
             )

@@ -56,10 +56,10 @@ class SchemaRegistry:
             case ["subjects", subject, "versions", "latest"] if method == "GET":
                 if subject not in self.subjects:
                     return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
-                number = self.subjects[subject][-1]
-                text = self.schemas[number - 1]
+                latest = self.subjects[subject][-1]
+                text = self.schemas[latest - 1]
                 version = len(self.subjects[subject])
-                found = {"subject": subject, "version": version, "id": number, "schema": text}
+                found = {"subject": subject, "version": version, "id": latest, "schema": text}
                 return 200, {**found, **self.extra}
             case ["subjects", subject, "versions"] if method == "POST":
                 if subject in self.frozen:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from moldau.wire.apis import APIS, request_class
-from moldau.wire.framing import encode_response, read_request_header
 from moldau.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -25,6 +24,7 @@ from moldau.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from moldau.wire.request_framing import encode_response, read_request_header
 from moldau.wire.schema import Message
 
 HANG = object()

@@ -1,9 +1,10 @@
 """Where every random test gets its seed, so that one flag replays any of them.
 
-`MOLDAU_SEED=n` gives every random test that is run the seed n alone; without it some draw a fresh
-seed for every run and others have usual ones, as they say. `MOLDAU_SEEDS_TIMES=10` multiplies how
-many seeds (and how many of Hypothesis' examples) are tried. A test that fails names its seed in
-the error: `tests/conftest.py` adds it. The simulation has its own: `make sim SEED=n`.
+`pytest --seed n`, or `MOLDAU_SEED=n`, gives every random test that is run the seed n alone; without
+it some draw a fresh seed for every run and others have usual ones, as they say.
+`MOLDAU_SEEDS_TIMES=10` multiplies how many seeds (and how many of Hypothesis' examples) are tried.
+A test that fails names its seed in the error: `tests/conftest.py` adds it. The simulation has its
+own: `make sim SEED=n`.
 """
 
 from __future__ import annotations

@@ -13,28 +13,28 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from moldau.broker.coordinators import Coordinators
+from moldau.broker.coordinator_parts import CoordinatorParts
 from moldau.broker.log_opening import logs_of
 from moldau.broker.topic_settings import TopicSettings
-from moldau.config.broker import BrokerConfig
-from moldau.controller.controller import Controller
-from moldau.controller.topics import NewTopic
+from moldau.cluster.lone_controller import LoneController
+from moldau.cluster.user_credentials import UserCredentials
+from moldau.config.broker_config import BrokerConfig
+from moldau.controller.rules.topic_rules import NewTopic
+from moldau.coordinators.producer_id_source import ProducerIdSource
 from moldau.engine.timers import Timers
-from moldau.handlers.context import RequestContext
-from moldau.handlers.producer_ids import ProducerIdSource
+from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import ROUTES
 from moldau.handlers.services import Services
-from moldau.handlers.transactional_writes import TransactionalWrites
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint, PartitionImage, TopicImage
 from moldau.model.regions import FileRegion
-from moldau.records.codec import Record, encode_batch
+from moldau.records.batch_codec import Record, encode_batch
+from moldau.replication.delayed_requests import Waiting
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.replicas import Replicas
-from moldau.replication.waiting import Waiting
-from moldau.storage.threads import AtOnce
+from moldau.storage.directories.storage_threads import AtOnce
 from moldau.wire.apis import APIS
-from moldau.wire.framing import (
+from moldau.wire.request_framing import (
     decode_response,
     encode_request,
     encode_response,
@@ -71,10 +71,11 @@ class Node:
         properties = {"node.id": str(NODE_ID), "log.dirs": str(directory), **properties}
         self.config, _ = BrokerConfig.parse(properties)
         at_start = TopicSettings(self.config, {}, {})
-        self.store = logs_of(self.config, self.clock, AtOnce(), at_start.of)
+        self.store = logs_of(self.config, self.clock, (AtOnce(), AtOnce()), at_start.of)
         numbers = count(1)
-        self.controller = Controller(
-            EmbeddedStore(),
+        self.tree = EmbeddedStore()
+        self.controller = LoneController(
+            self.tree,
             NODE_ID,
             config=lambda: self.config,
             clock=self.clock,
@@ -101,17 +102,21 @@ class Node:
                 self.config.max_incremental_fetch_session_cache_slots, lambda: next(numbers)
             ),
             producer_ids=producer_ids,
+            coordinators=self.coordinators.by_key_type,
             groups=self.coordinators.groups,
             transactions=self.coordinators.transactions,
             markers=self.coordinators.markers,
-            transactional_writes=TransactionalWrites(),
+            transactional_writes=self.coordinators.transactional_writes,
             timers=self.timers,
             clock=self.clock,
             log_levels=Levels(),
+            user_credentials=UserCredentials(
+                self.tree, clock=self.clock, timers=self.timers, is_alone=True
+            ),
         )
 
-    def _new_coordinators(self, producer_ids: ProducerIdSource) -> Coordinators:
-        return Coordinators(
+    def _new_coordinators(self, producer_ids: ProducerIdSource) -> CoordinatorParts:
+        return CoordinatorParts(
             NODE_ID,
             config=lambda: self.config,
             image=lambda: self.controller.image,
@@ -129,6 +134,7 @@ class Node:
         self.on.groups = self.coordinators.groups
         self.on.transactions = self.coordinators.transactions
         self.on.markers = self.coordinators.markers
+        self.on.transactional_writes = self.coordinators.transactional_writes
         self.coordinators.follow(ClusterImage("", NODE_ID), self.image)
 
     async def start(self) -> Node:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from moldau.config.definition import Setting, Settings
+from moldau.config.setting_definition import Setting, Settings
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "moldau"
 CONFIG = SOURCE / "config"
@@ -23,12 +23,15 @@ RESOLVED = "values"
 """What the tables call the typed values while one is worked out from another."""
 
 
-def read_names() -> frozenset[str]:
-    """Names of attributes that are taken from a configuration anywhere in the source."""
+def read_names(*, without: str | None = None) -> frozenset[str]:
+    """Names of attributes that are taken from a configuration anywhere in the source, or outside
+    one package: a client's setting may have the name of a broker's."""
     names: set[str] = set()
     for path in sorted(SOURCE.rglob("*.py")):
+        if path.relative_to(SOURCE).parts[0] == without:
+            continue
         tree = ast.parse(path.read_text())
-        inside = path.parent == CONFIG
+        inside = CONFIG in path.parents
         names.update(_attributes(tree, own_tables=inside))
         if inside:
             for function in ast.walk(tree):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyspark
 
-from tests.support.zookeeper import free_ports
+from moldau.testing.broker_process import free_ports
 
 START_SECONDS_MAX = 120
 JARS = Path(pyspark.__file__).parent / "jars" / "*"

@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -91,14 +92,14 @@ class TopicClient:
         timing = {"reconnect.backoff.max.ms": 100, "linger.ms": 0, "message.timeout.ms": 60_000}
         producer = Producer({**settings, **timing})
 
-        def told(fault: KafkaError | None, value: str) -> None:
+        def told(value: str, fault: KafkaError | None, _: object) -> None:
             if fault is None:
                 self.acknowledged[name].append(value)
             else:
                 self.faults.append(f"{value} was refused: {fault}")
 
         for value in values:
-            producer.produce(name, value, on_delivery=lambda fault, _, v=value: told(fault, v))
+            producer.produce(name, value, on_delivery=partial(told, value))
         producer.flush(90)
 
     def _delete(self, name: str) -> None:

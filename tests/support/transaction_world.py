@@ -9,22 +9,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, NamedTuple
 
 from moldau.engine.machine import NO_TOKEN, Decision, Reply, Send, Volatile
+from moldau.model.clock import Now
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from moldau.records.batch import read_header
-from moldau.records.codec import ControlType, EndMarker, decode_batch
-from moldau.storage.producer_state import ProducerStates
-from moldau.transactions.commands import Loaded, MarkersWritten, ProducerIdNeeded, WriteMarkers
-from moldau.transactions.facts import TransactionMoved
-from moldau.transactions.machine import TransactionMachine
-from moldau.transactions.records import TransactionCodec
-from moldau.transactions.settings import TransactionSettings
-from moldau.transactions.states import PREPARED
+from moldau.records.batch_codec import ControlType, EndMarker, decode_batch
+from moldau.storage.log_state.producer_state import ProducerStates
+from moldau.transactions.transaction_commands import (
+    Loaded,
+    MarkersWritten,
+    ProducerIdNeeded,
+    TopicsChanged,
+    WriteMarkers,
+)
+from moldau.transactions.transaction_facts import TransactionMoved
+from moldau.transactions.transaction_machine import TransactionMachine
+from moldau.transactions.transaction_records import TransactionCodec
+from moldau.transactions.transaction_settings import TransactionSettings
+from moldau.transactions.transaction_states import PREPARED
+from tests.support.transactions import topics_of
 
 WALL_START = 1_600_000_000_000
 
@@ -159,11 +167,11 @@ class World:
         """Submit, and again with a new producer id if one is needed."""
         outcome = self.outcomes.pop(self.submit(command))
         if isinstance(outcome, ProducerIdNeeded):
-            return self.ask(command._replace(new_producer_id=next(self.producer_ids)))
+            return self.ask(replace(command, new_producer_id=next(self.producer_ids)))
         return outcome
 
     def run(self, command: object, token: int) -> Decision:
-        decision = self.machine.decide(command, token, self.now_ms)
+        decision = self.machine.decide(command, token, Now(self.wall_ms, self.now_ms))
         durable = [fact for fact in decision.facts if not isinstance(fact, Volatile)]
         if durable:
             self.log += TransactionCodec().encode(durable, self.wall_ms)
@@ -179,6 +187,11 @@ class World:
         if self.commits_at_once:
             self.commit(len(self.log))
         return decision
+
+    def lead(self, place: TopicPartition, leader: int) -> None:
+        """The partition has another leader, and the coordinator hears of it."""
+        self.leaders[place] = leader
+        self.run(TopicsChanged(topics_of(self.leaders)), NO_TOKEN)
 
     def commit(self, upto: int) -> None:
         self.committed = max(self.committed, upto)
@@ -211,7 +224,7 @@ class World:
 
     def load(self) -> None:
         """A coordinator from what is in the log."""
-        self.machine = TransactionMachine(self.coordinator_epoch, self.settings, self.leaders.get)
+        self.machine = TransactionMachine(self.coordinator_epoch, self.settings)
         codec = TransactionCodec()
         self.decided = []
         for batch in self.log:
@@ -219,7 +232,7 @@ class World:
             for fact in facts:
                 self.machine.apply(fact)
             self.decided += decisions(facts)
-        self.run(Loaded(self.wall_ms), NO_TOKEN)
+        self.run(Loaded(topics_of(self.leaders)), NO_TOKEN)
 
     def crash(self, kept: int, *, is_same_process: bool = False) -> None:
         """Of what is not committed the first `kept` batches survive. The same process loads a
@@ -258,7 +271,7 @@ class World:
             if error is Error.NONE:
                 error = self.partitions[name].mark(message, decided)
             results[name] = error
-        return message.answer(results, self.wall_ms)
+        return message.answer(results)
 
     def deliver_all(self) -> None:
         while any(self.network.values()) or self.answers:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from moldau.engine.machine import Decision, Send, Volatile
+from moldau.model.clock import Now
+from moldau.model.cluster import PartitionImage, TopicImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
-from moldau.transactions.commands import WriteMarkers
-from moldau.transactions.facts import Transaction, TransactionMoved
-from moldau.transactions.machine import TransactionMachine
-from moldau.transactions.settings import TransactionSettings
-from moldau.transactions.states import State
+from moldau.transactions.transaction_commands import WriteMarkers
+from moldau.transactions.transaction_facts import Topics, TopicsSeen, Transaction, TransactionMoved
+from moldau.transactions.transaction_machine import TransactionMachine
+from moldau.transactions.transaction_settings import TransactionSettings
+from moldau.transactions.transaction_states import State
 
 TOKEN = 7
 NOW = 50_000
@@ -21,6 +23,17 @@ EPOCH = 4
 """The coordinator's."""
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 LEADERS: Mapping[TopicPartition, int] = {A0: 1, A1: 2, B0: 1}
+
+
+def topics_of(leaders: Mapping[TopicPartition, int]) -> Topics:
+    """As the cluster image has them, by the leader of each partition."""
+    topics = {}
+    for name in sorted({place.topic for place in leaders}):
+        count = max(place.partition for place in leaders if place.topic == name) + 1
+        led_by = [leaders[TopicPartition(name, partition)] for partition in range(count)]
+        rows = tuple(PartitionImage(leader, 0, (leader,), (leader,)) for leader in led_by)
+        topics[name] = TopicImage(name, name.encode().ljust(16), rows)
+    return topics
 
 
 def transaction(state: State = State.EMPTY, **changes: Any) -> Transaction:
@@ -46,22 +59,27 @@ def ongoing(**changes: Any) -> Transaction:
 
 def machine(
     *transactions: Transaction,
-    leaders: Mapping[TopicPartition, int | None] = LEADERS,
+    leaders: Mapping[TopicPartition, int] = LEADERS,
     settings: TransactionSettings | None = None,
 ) -> TransactionMachine:
-    made = TransactionMachine(EPOCH, settings or TransactionSettings(), leaders.get)
+    made = TransactionMachine(EPOCH, settings or TransactionSettings())
+    made.apply(TopicsSeen(topics_of(leaders)))
     for each in transactions:
         made.apply(TransactionMoved(each))
     return made
 
 
-def decide(on: TransactionMachine, command: object, now_ms: int = NOW) -> Decision:
-    return on.decide(command, TOKEN, now_ms)
+def decide(
+    on: TransactionMachine, command: object, now_ms: int = NOW, wall_ms: int = WALL
+) -> Decision:
+    return on.decide(command, TOKEN, Now(wall_ms, now_ms))
 
 
-def run(on: TransactionMachine, command: object, now_ms: int = NOW) -> Decision:
+def run(
+    on: TransactionMachine, command: object, now_ms: int = NOW, wall_ms: int = WALL
+) -> Decision:
     """Decide and apply."""
-    decision = decide(on, command, now_ms)
+    decision = decide(on, command, now_ms, wall_ms)
     for fact in decision.facts:
         on.apply(fact.fact if isinstance(fact, Volatile) else fact)
     return decision
@@ -104,4 +122,4 @@ def all_written(send: Send | WriteMarkers, error: Error = Error.NONE) -> Any:
     """The answer of a broker that did, or could not do, all of it."""
     message = send.message if isinstance(send, Send) else send
     assert isinstance(message, WriteMarkers)
-    return message.failed(error, WALL + 10)
+    return message.failed(error)

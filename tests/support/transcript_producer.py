@@ -6,13 +6,13 @@ from typing import Any
 
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
-from moldau.transactions.commands import (
+from moldau.transactions.transaction_commands import (
     AddPartitions,
     EndTransaction,
     InitProducer,
     ProducerGranted,
 )
-from moldau.transactions.facts import VERSION_1, VERSION_2
+from moldau.transactions.transaction_facts import VERSION_1, VERSION_2
 from tests.support.transaction_world import World
 
 PLACE = TopicPartition("Topic-Test", 0)
@@ -29,7 +29,7 @@ class Producer:
 
     def init_transactions(self) -> None:
         for _ in range(5):
-            command = InitProducer(self.transactional_id, 60_000, self.world.wall_ms)
+            command = InitProducer(self.transactional_id, 60_000)
             outcome = self.world.ask(command)
             if isinstance(outcome, ProducerGranted):
                 self.id, self.epoch = outcome
@@ -39,9 +39,7 @@ class Producer:
 
     def recover(self) -> Any:
         """Begin anew as the same producer (KIP-360)."""
-        outcome = self.world.ask(
-            InitProducer(self.transactional_id, 60_000, self.world.wall_ms, self.id, self.epoch)
-        )
+        outcome = self.world.ask(InitProducer(self.transactional_id, 60_000, self.id, self.epoch))
         if isinstance(outcome, ProducerGranted):
             self.id, self.epoch = outcome
         return outcome
@@ -54,7 +52,6 @@ class Producer:
                 self.id,
                 self.epoch,
                 places,
-                self.world.wall_ms,
                 client_version=self.version,
             )
         )
@@ -68,7 +65,6 @@ class Producer:
                 self.id,
                 self.epoch,
                 committed,
-                self.world.wall_ms,
                 self.version,
             )
         )

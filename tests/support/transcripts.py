@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from moldau.engine.machine import Decision, Machine, Reply, Volatile
+from moldau.model.clock import Now
 
 
 class Transcript:
     """`when` also applies the decision, so that a story can go on."""
 
-    def __init__(self, machine: Machine, now_ms: int = 0) -> None:
+    def __init__(self, machine: Machine, wall_ms: int = 0) -> None:
         self.machine = machine
-        self.now_ms = now_ms
+        self.now = Now(wall_ms, 0)
         self.token = 0
         self.decision = Decision()
 
@@ -21,7 +22,7 @@ class Transcript:
 
     def when(self, command: object) -> Transcript:
         self.token += 1
-        self.decision = self.machine.decide(command, self.token, self.now_ms)
+        self.decision = self.machine.decide(command, self.token, self.now)
         for fact in self.decision.facts:
             self.machine.apply(fact.fact if isinstance(fact, Volatile) else fact)
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,10 +16,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from moldau.client.admin import Admin
-from moldau.client.admin_results import TopicPartitionReplica
-from moldau.client.errors import KafkaError
-from tests.support.broker_process import BrokerProcess
+from moldau.client.admin.admin_results import TopicPartitionReplica
+from moldau.client.admin.blocking_admin import Admin
+from moldau.client.shared.client_errors import KafkaError
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 
 RECORDS = 4000
@@ -82,7 +83,9 @@ class TwoDisks:
     def move(self, path: str) -> KafkaError | None:
         replica = TopicPartitionReplica("t", 0, 0)
         with Admin(bootstrap_servers=self.broker.bootstrap) as admin:
-            return admin.alter_replica_log_dirs({replica: path})[replica]
+            return admin.alter_replica_log_dirs({replica: path}, raise_errors=False).outcomes[
+                replica
+            ]
 
 
 def move_by_plan(disks: TwoDisks, scratch: Path, tool: Callable[..., str]) -> None:
@@ -102,4 +105,26 @@ def move_by_plan(disks: TwoDisks, scratch: Path, tool: Callable[..., str]) -> No
         "Reassignment of partition t-0 is completed.",
         "Reassignment of replica t-0-0 completed successfully.",
     ]
+    assert disks.read() == list(range(disks.delivered))
+
+
+def cancel_by_plan(disks: TwoDisks, scratch: Path, tool: Callable[..., str]) -> None:
+    """A copy that is under way is given up, and what was written meanwhile is there."""
+    home, target = disks.home(), disks.other()
+    row = {"topic": "t", "partition": 0, "replicas": [0], "log_dirs": [target]}
+    plan = scratch / "plan.json"
+    plan.write_text(json.dumps({"version": 1, "partitions": [row]}))
+    asked = ["--bootstrap-server", disks.broker.bootstrap, "--reassignment-json-file", str(plan)]
+    disks.slow_down(1)
+    tool(*asked, "--execute")
+    disks.produce(50)
+    cancelled = tool(*asked, "--cancel", "--preserve-throttles")
+    assert cancelled.splitlines() == [
+        "None of the specified partition reassignments are active.",
+        f"Successfully started moving log directory to {home} for replica t-0 with broker 0 ",
+    ]
+    eventually(lambda: not any(name.endswith("-future") for name in os.listdir(target)))
+    assert disks.home() == home
+    again = tool(*asked, "--cancel")
+    assert "None of the specified partition moves are active.Clearing broker-level" in again
     assert disks.read() == list(range(disks.delivered))

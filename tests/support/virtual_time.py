@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 
 
 class ManualClock:
-    """Both kinds of time, in step."""
+    """Both kinds of time, in step until somebody sets the wall clock: `wall_step_ms`."""
 
     def __init__(self, now_ms: int = 1_000_000) -> None:
         self.now_ms = now_ms
+        self.wall_step_ms = 0
 
     def wall_ms(self) -> int:
-        return self.now_ms
+        return self.now_ms + self.wall_step_ms
 
     def monotonic_ms(self) -> int:
         return self.now_ms

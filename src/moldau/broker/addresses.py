@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 
-from moldau.config.broker import BrokerConfig
+from moldau.config.broker_config import BrokerConfig
 from moldau.model.cluster import Endpoint
 from moldau.net.acceptor import Listener
 from moldau.net.server import SocketSettings
@@ -50,6 +50,7 @@ def socket_settings_of(config: BrokerConfig) -> SocketSettings:
         requests_overlapping_max=config.queued_max_requests,
         request_bytes_held_max=config.queued_max_request_bytes,
         answer_bytes_held_max=config.queued_max_response_bytes,
+        failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
     )
 
 

@@ -12,45 +12,48 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau import __version__
+from moldau.broker.access.security_parts import SecurityParts
 from moldau.broker.addresses import advertised_by, listeners_of, socket_settings_of
-from moldau.broker.adoption import open_metadata
-from moldau.broker.background import Background
-from moldau.broker.coordinators import Coordinators
+from moldau.broker.background_jobs import Background
+from moldau.broker.coordinator_parts import CoordinatorParts
 from moldau.broker.dispatch import Dispatch
+from moldau.broker.kafka_adoption import open_metadata
 from moldau.broker.log_jobs import follow_failures, plan_cleaner, plan_log_jobs
 from moldau.broker.log_opening import logs_of, was_left_uncleanly
 from moldau.broker.log_setup import BrokerLoggers
-from moldau.broker.scrubber import Scrubber, ScrubberParts, plan_scrubber
-from moldau.broker.surroundings import Surroundings
+from moldau.broker.machine_environment import Surroundings
+from moldau.broker.numbering import numbered
+from moldau.broker.segment_scrubber import Scrubber, ScrubberParts, plan_scrubber
 from moldau.broker.topic_settings import TopicSettings, dynamic_overrides
-from moldau.config.broker import BrokerConfig
-from moldau.config.definition import ConfigError
-from moldau.controller.controller import Controller
+from moldau.cluster.lone_controller import LoneController
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.setting_definition import ConfigError
+from moldau.coordinators.producer_id_source import ProducerIdSource
 from moldau.engine.timers import Timers
-from moldau.handlers.produce_lane import PRODUCE, ProduceLane
-from moldau.handlers.producer_ids import ProducerIdSource
 from moldau.handlers.routes import ROUTES, Route, cluster_routes
 from moldau.handlers.services import Services
-from moldau.handlers.transactional_writes import TransactionalWrites
+from moldau.handlers.topic_data.produce_fast_path import PRODUCE, ProduceLane
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.store import MetadataStore, StoreError
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.net.acceptor import BindFault, Listener
 from moldau.net.server import Server
+from moldau.net.tls.pem_blocks import StoreFault
+from moldau.replication.delayed_requests import Waiting
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.replicas import Replicas
-from moldau.replication.waiting import Waiting
-from moldau.storage.cleaner import Cleaner
-from moldau.storage.faults import StorageFault
-from moldau.storage.log_store import LogStore
-from moldau.storage.meta_properties import join_zookeeper
+from moldau.storage.compaction.compaction_scheduler import Cleaner
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.meta_properties import join_zookeeper
+from moldau.storage.storage_faults import StorageFault
 
 if TYPE_CHECKING:
     from moldau.broker.cluster_parts import ClusterParts
-    from moldau.controller.cluster_controller import ClusterController
+    from moldau.cluster.controller import Controller
 
 log = logging.getLogger("kafka.server.KafkaServer")
 fetcher_log = logging.getLogger("kafka.server.ReplicaFetcherManager")
@@ -93,16 +96,18 @@ class Broker:
         self._cleaner: Cleaner | None = None
         self._scrubber: Scrubber | None = None
         self._metadata: EmbeddedStore | None = None
-        self._controller: Controller | None = None
+        self._controller: LoneController | None = None
         self._replicas: Replicas | None = None
-        self._coordinators: Coordinators | None = None
+        self._coordinators: CoordinatorParts | None = None
         self._services: Services | None = None
+        self._security: SecurityParts | None = None
         self._server: Server | None = None
         self._cluster: ClusterParts | None = None
         """None while the broker stands alone."""
         self._endpoints: tuple[Endpoint, ...] = ()
         self.has_failed = asyncio.Event()
-        """Set when no log directory is left: the broker is to be stopped."""
+        """Set when no log directory is left, or that of the metadata is lost: the broker is to be
+        stopped."""
 
     @property
     def bootstrap(self) -> str:
@@ -119,6 +124,7 @@ class Broker:
         log.info("[KafkaServer id=%d] starting version=%s", self.config.node_id, __version__)
         self._enter(State.STARTING)
         try:
+            self.config = await numbered(self.config, self._around, self._timers)
             if any(map(was_left_uncleanly, self.config.log_dirs)):
                 self._enter(State.RECOVERING)
             self._logs = self._new_logs()
@@ -128,13 +134,13 @@ class Broker:
             self._loading = self._loop.run_in_executor(None, self._logs.load)
             await asyncio.shield(self._loading)
             await self._build()
-        except (BindFault, StorageFault, StoreError) as fault:
+        except (BindFault, ConfigError, StorageFault, StoreError, StoreFault) as fault:
             raise StartFault(str(fault)) from fault
         self._enter(State.RUNNING)
         log.info("[KafkaServer id=%d] started", self.config.node_id)
 
     def _new_logs(self) -> LogStore:
-        threads = self._around.log_threads(self._loop)
+        threads = self._around.log_threads(self._loop), self._around.loading_threads(self._loop)
         return logs_of(
             self.config, self._clock, threads, lambda topic: self._settings_at_start.of(topic)
         )
@@ -145,6 +151,13 @@ class Broker:
             store = await self._open_cluster(logs)
         else:
             store = self._metadata = open_metadata(logs.directories[0].path, logs.cluster_id)
+        self._security = SecurityParts(
+            lambda: self.config,
+            store,
+            self._around,
+            self._timers,
+            is_alone=self._cluster is None,
+        )
         reading = TopicSettings.read_patiently(self.config, store, self._clock, self._timers)
         self._settings_at_start = await reading
 
@@ -167,7 +180,7 @@ class Broker:
         assert self._logs is not None
         assert self._metadata is not None
         config, node_id = self.config, self.config.node_id
-        self._controller = controller = Controller(
+        self._controller = controller = LoneController(
             self._metadata,
             node_id,
             config=lambda: self.config,
@@ -182,7 +195,10 @@ class Broker:
         services = self._new_services(controller, lambda: controller.image, self._replicas)
         self._server, bound = self._new_server(services, ROUTES)
         controller.on_image(self._follow)
+        self._replicas.pending.on_internal = self._follow_roles
         image = await controller.load()
+        assert self._security is not None
+        await self._security.open()
         log.info("Cluster ID = %s", image.cluster_id)
         self._logs.claim_cluster(image.cluster_id)
         self._endpoints = advertised_by(config, bound)
@@ -192,7 +208,7 @@ class Broker:
 
     async def _build_member(self) -> None:
         """As one broker of several, on ZooKeeper."""
-        from moldau.broker.member import DuplicateBroker
+        from moldau.cluster.membership import DuplicateBroker
 
         assert self._logs is not None
         assert self._cluster is not None
@@ -209,9 +225,13 @@ class Broker:
         )
         services = self._new_services(member.controller, lambda: member.image, self._replicas)
         services.member = member
-        member.services = services
+        from moldau.handlers.cluster.state_change_requests import serve_own_controller
+
+        member.serve_here = partial(serve_own_controller, on=services)
         self._server, bound = self._new_server(services, cluster_routes())
         await member.load()
+        assert self._security is not None
+        await self._security.open()
         self._endpoints = advertised_by(config, bound)
         self._plan_jobs()
         cluster.plan_jobs(self._background, self._replicas, config)
@@ -227,20 +247,31 @@ class Broker:
         self, services: Services, routes: Mapping[int, Route]
     ) -> tuple[Server, list[Listener]]:
         lanes = {PRODUCE: ProduceLane(services)}
-        dispatch = Dispatch(routes, services, self._loop, lanes)
+        dispatch = Dispatch(
+            routes,
+            services,
+            self._loop,
+            lanes,
+            authorizer=services.authorizer,
+            quotas=services.quotas,
+        )
         settings = socket_settings_of(self.config)
         server = self._around.server_type(self._loop, settings, dispatch, OVERLAPPING)
-        return server, [server.bind(listener) for listener in listeners_of(self.config)]
+        assert self._security is not None
+        entrance = self._security.entrance
+        bound = [server.bind(each, entrance(each)) for each in listeners_of(self.config)]
+        return server, bound
 
     def _new_services(
         self,
-        controller: Controller | ClusterController,
+        controller: Controller,
         image: Callable[[], ClusterImage],
         replicas: Replicas,
     ) -> Services:
+        assert self._security is not None
         config = self.config
         producer_ids = ProducerIdSource(controller.allocate_producer_ids)
-        self._coordinators = coordinators = Coordinators(
+        self._coordinators = coordinators = CoordinatorParts(
             config.node_id,
             config=lambda: self.config,
             image=image,
@@ -258,16 +289,20 @@ class Broker:
             controller=controller,
             fetch_sessions=FetchSessions(
                 config.max_incremental_fetch_session_cache_slots,
-                lambda: new_session_id(self._around.random_bytes),
+                self._around.new_session_id,
             ),
             producer_ids=producer_ids,
+            coordinators=coordinators.by_key_type,
             groups=coordinators.groups,
             transactions=coordinators.transactions,
             markers=coordinators.markers,
-            transactional_writes=TransactionalWrites(),
+            transactional_writes=coordinators.transactional_writes,
             timers=self._timers,
             clock=self._clock,
             log_levels=BrokerLoggers(),
+            user_credentials=self._security.user_credentials,
+            access_lists=self._security.access_lists,
+            authorizer=self._security.authorizer,
         )
         return services
 
@@ -289,9 +324,10 @@ class Broker:
         )
         self._scrubber = plan_scrubber(self._background, parts)
         assert self._coordinators is not None
-        self._coordinators.plan_jobs(self._background)
+        self._coordinators.plan_jobs(self._background.every)
         told = [] if self._cluster is None else [self._cluster.tell_of_failed_directory]
-        follow_failures(logs, [self._follow_roles, *told], self.has_failed)
+        metadata = logs.directories[0] if self._cluster is None else None
+        follow_failures(logs, [self._follow_roles, *told], self.has_failed, metadata)
 
     # Changes while running
 
@@ -305,7 +341,8 @@ class Broker:
         self._coordinators.follow(old, new)
 
     def _follow_roles(self) -> None:
-        """Called when partitions are not led here any more, though the image is the same."""
+        """Called when partitions are led here only now, or not any more, though the image is the
+        same."""
         assert self._services is not None
         assert self._coordinators is not None
         image = self._services.image()
@@ -368,6 +405,8 @@ class Broker:
         if self._scrubber is not None:
             self._scrubber.stop()
         await self._background.stop()
+        if self._security is not None:
+            await self._security.close()
         if self._cluster is not None:
             await self._cluster.stop_replication()
             await self._cluster.close()
@@ -391,8 +430,3 @@ class Broker:
         self._threads.shutdown()
         self._enter(State.NOT_RUNNING)
         log.info("[KafkaServer id=%d] shut down completed", node_id)
-
-
-def new_session_id(random_bytes: Callable[[int], bytes]) -> int:
-    """Random, and never 0, which stands for no session."""
-    return int.from_bytes(random_bytes(4)) % (2**31 - 1) + 1

@@ -8,24 +8,28 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from moldau.broker.background import Background
-from moldau.broker.member import ImageListener, Member
-from moldau.broker.patience import patiently
-from moldau.broker.surroundings import Surroundings
-from moldau.config.broker import BrokerConfig
-from moldau.controller import candidacy
-from moldau.controller.controller import draw_topic_id
+from moldau.broker.background_jobs import Background
+from moldau.broker.machine_environment import Surroundings
+from moldau.cluster import controller_candidacy
+from moldau.cluster.lone_controller import draw_topic_id
+from moldau.cluster.membership import ImageListener, Member
+from moldau.cluster.metadata_retries import patiently
+from moldau.config.broker_config import BrokerConfig
 from moldau.engine.timers import Timers
 from moldau.metadata.store import SharedStore, StoreError
 from moldau.model.clock import Clock
 from moldau.model.names import uuid_text
-from moldau.replication.followers import ReplicaFetchers
-from moldau.replication.isr_changes import IsrSender
+from moldau.replication.delayed_requests import Waiting
+from moldau.replication.following.fetcher_manager import ReplicaFetchers
+from moldau.replication.isr_sender import IsrSender
 from moldau.replication.replica import Replica
 from moldau.replication.replicas import Replicas
-from moldau.replication.waiting import Waiting
-from moldau.storage.faults import StorageFault
+from moldau.storage.storage_faults import StorageFault
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 log = logging.getLogger("kafka.server.KafkaServer")
 
@@ -50,15 +54,16 @@ class ClusterParts:
         timers: Timers,
         follow: ImageListener,
     ) -> ClusterParts:
-        """Raises StoreError."""
+        """Raises StoreError and StoreFault."""
+        peer_tls = _peer_tls(config)
         store = await around.open_store(config())
 
         def draw() -> bytes:
             return draw_topic_id(around.random_bytes)
 
         async def cluster_id_there() -> str:
-            await candidacy.lay_out(store)
-            return await candidacy.cluster_id_of(store, lambda: uuid_text(draw()))
+            await controller_candidacy.lay_out(store)
+            return await controller_candidacy.cluster_id_of(store, lambda: uuid_text(draw()))
 
         cluster_id = await patiently(
             cluster_id_there,
@@ -76,6 +81,7 @@ class ClusterParts:
             follow=follow,
             random_bytes=around.random_bytes,
             draw_id=draw,
+            peer_tls=peer_tls,
         )
         return cls(store, member, cluster_id)
 
@@ -115,9 +121,10 @@ class ClusterParts:
             lost=broken,
         )
         replicas.join_cluster(self.fetchers, self.isr_sender)
+        replicas.regained.on_regained = self.tell_of_failed_directory
 
     def tell_of_failed_directory(self) -> None:
-        """The controller, which asks in return which replicas are still served."""
+        """The controller, which asks in return which replicas are served, and which again."""
         telling = asyncio.get_running_loop().create_task(self.member.log_dir_failed())
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
@@ -142,3 +149,14 @@ class ClusterParts:
             await self.store.close()
         except StoreError as fault:
             log.error("The session with ZooKeeper was not closed: %s", fault)
+
+
+def _peer_tls(config: Callable[[], BrokerConfig]) -> Callable[[], SSLContext | None]:
+    """How to speak to other brokers; the modules of TLS are loaded only if it is by TLS."""
+    among_brokers = config().inter_broker_listener
+    endpoints = {each.listener: each for each in config().bound_endpoints}
+    if endpoints[among_brokers].security_protocol == "PLAINTEXT":
+        return lambda: None
+    from moldau.net.tls.tls_entrance import PeerTls
+
+    return PeerTls(config).context

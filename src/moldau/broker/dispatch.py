@@ -14,17 +14,22 @@ import logging
 import struct
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, cast
+from typing import Any
 
-from moldau.broker.long_work import LongWork
-from moldau.handlers.context import RequestContext
+from moldau.broker.known_callers import Call, Caller, Lane
+from moldau.broker.long_requests import LongWork
+from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer
+from moldau.handlers.quota_keeping import OPEN_QUOTAS, QuotaKeeper
+from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Route
 from moldau.model.errors import ApiError, Error
-from moldau.net.connection import Answer, Connection, Disconnect
-from moldau.net.log_limit import LogLimit
-from moldau.wire.apis import api, request_class, response_class
-from moldau.wire.framing import API_VERSIONS, Chunk, encode_response, read_request_header
-from moldau.wire.primitives import DecodeError
+from moldau.model.log_line_limit import LogLimit
+from moldau.net.answers import Answer, Disconnect
+from moldau.net.connection import Connection
+from moldau.net.holding import Holding
+from moldau.wire.apis import response_class
+from moldau.wire.primitives import DecodeError, TooManyEntries
+from moldau.wire.request_framing import API_VERSIONS, Chunk, encode_response, read_request_header
 from moldau.wire.schema import Message
 from moldau.wire.weighing import is_long
 
@@ -38,55 +43,12 @@ HEADER_BYTES_KEPT = 1024
 """A longer header is read anew each time: nobody sends one, unless to fill the broker's memory."""
 FRAME_BYTES_INLINE = 64 * 1024
 """A longer request without records is decoded beside the loop."""
+ENTRIES_INLINE = 2_000
+"""So is any whose arrays hold more."""
 NEVER_QUEUED = frozenset({0, 1, 4, 5, 6})
 """Produce, Fetch and what the controller says: these wait for nobody's long requests."""
 ROWS_INLINE = 5_000
 """An answer with more rows is encoded beside the loop."""
-
-
-class Lane(Protocol):
-    """A short way for the plain requests of one API, tried before the ordinary one."""
-
-    versions: range
-
-    def answer(
-        self, frame: memoryview, position: int, version: int, correlation_id: int
-    ) -> bytes | None:
-        """None if the request is not plain; then nothing has happened yet."""
-
-
-class _Call:
-    """One API in one version."""
-
-    __slots__ = ("api_key", "carries_records", "decode", "function", "lane", "version")
-
-    def __init__(self, route: Route, version: int, lane: Lane | None) -> None:
-        self.lane = lane.answer if lane is not None and version in lane.versions else None
-        self.api_key = route.api_key
-        self.version = version
-        self.decode = request_class(route.api_key).decode
-        self.carries_records = request_class(route.api_key).__carries_records__
-        self.function = cast(Callable[..., Coroutine[Any, Any, Any]], route.function)
-
-    def __str__(self) -> str:
-        row = api(self.api_key)
-        return f"{row.name if row else self.api_key}-v{self.version}"
-
-
-class _Caller:
-    """A client's header, met before: those of its next requests differ in the correlation id."""
-
-    __slots__ = ("body_position", "call", "context", "rest", "rest_at")
-
-    def __init__(
-        self, call: _Call, context: RequestContext, body_position: int, rest: bytes
-    ) -> None:
-        self.call = call
-        self.context = context
-        self.body_position = body_position
-        self.rest = rest
-        self.rest_at: Callable[[memoryview, int], tuple[Any, ...]]
-        self.rest_at = struct.Struct(f"{len(rest)}s").unpack_from
 
 
 class Dispatch:
@@ -96,12 +58,17 @@ class Dispatch:
         services: Any,
         loop: asyncio.AbstractEventLoop,
         lanes: Mapping[int, Lane] | None = None,
+        *,
+        authorizer: Authorizer = OPEN_AUTHORIZER,
+        quotas: QuotaKeeper = OPEN_QUOTAS,
     ) -> None:
+        self._authorizer = authorizer
+        self._quotas = quotas
         self._routes = routes
         self._services = services
         self._lanes = lanes or {}
         self.loop = loop
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, Call] = {}
         self._thread: ThreadPoolExecutor | None = None
         self.long_work = LongWork(loop)
 
@@ -120,15 +87,17 @@ class Dispatch:
             raise Disconnect("its handler cannot be loaded") from None
         call = caller.call
         try:
-            if call.lane is not None:
-                answer = call.lane(frame, caller.body_position, call.version, correlation_id)
+            if caller.lane is not None:
+                answer = caller.lane(frame, caller.body_position, call.version, correlation_id)
                 if answer is not None:
+                    if caller.is_counted:
+                        return self._settle(connection, caller, answer, len(frame))
                     return [answer]
-            if len(frame) > FRAME_BYTES_INLINE and not call.carries_records:
-                coroutine = self._decode_aside(caller, frame)
+            request = self._decode_inline(caller, frame)
+            if request is not None:
+                coroutine = caller.function(request, caller.context_of(frame), self._services)
             else:
-                request = call.decode(frame, call.version, caller.body_position)
-                coroutine = call.function(request, caller.context, self._services)
+                coroutine = self._decode_aside(caller, frame)
             awaited = coroutine.send(None)
         except StopIteration as finished:
             if finished.value is not None and is_long(finished.value, ROWS_INLINE):
@@ -142,18 +111,47 @@ class Dispatch:
             raise
         except Exception as fault:
             return self.failure(connection, call, correlation_id, fault)
-        return _Suspended(self, connection, call, correlation_id, coroutine, awaited)
+        suspended = _Suspended(self, connection, call, correlation_id, coroutine, awaited)
+        if request is None:
+            suspended.may_be_overtaken = False  # nothing of it is done yet
+        return suspended
 
-    async def _decode_aside(self, caller: _Caller, frame: memoryview) -> Any:
+    def _settle(
+        self, connection: Connection, caller: Caller, answer: bytes, request_bytes: int
+    ) -> list[Chunk] | Answer:
+        """The short way has answered a client that has a quota: then it may have to wait."""
+        context = caller.context._replace(request_bytes=request_bytes)
+        throttle_ms = self._quotas.throttle_ms(context, 0, None)
+        lane = caller.call.lane
+        if not throttle_ms or lane is None:
+            return [answer]
+        settled = Answer([lane.throttled(answer, throttle_ms)])
+        settled.may_be_overtaken = False
+        # Once it has its place in the order, the pause comes behind it.
+        self.loop.call_soon(connection.pause, throttle_ms)
+        self.loop.call_soon(connection.answered)
+        return settled
+
+    def _decode_inline(self, caller: Caller, frame: memoryview) -> Message | None:
+        """None if it is too long for that."""
+        call = caller.call
+        if len(frame) > FRAME_BYTES_INLINE and not call.carries_records:
+            return None
+        try:
+            return call.decode_short(frame, call.version, caller.body_position, ENTRIES_INLINE)
+        except TooManyEntries:
+            return None
+
+    async def _decode_aside(self, caller: Caller, frame: memoryview) -> Any:
         """As a handler: reads a long request in a thread first, one such request at a time."""
         call = caller.call
         try:
             request = await self._beside(call.decode, frame, call.version, caller.body_position)
         except (DecodeError, struct.error, IndexError) as fault:
             raise _unreadable(fault) from None
-        return await call.function(request, caller.context, self._services)
+        return await caller.function(request, caller.context_of(frame), self._services)
 
-    async def encode_aside(self, call: _Call, correlation_id: int, response: Message) -> Any:
+    async def encode_aside(self, call: Call, correlation_id: int, response: Message) -> Any:
         """The chunks of a long answer."""
         return await self._beside(
             encode_response, call.api_key, call.version, correlation_id, response
@@ -170,23 +168,26 @@ class Dispatch:
         route = self._routes.get(api_key)
         if route is None or not route.serves(version):
             return False
-        self._calls[start] = _Call(route, version, self._lanes.get(api_key))
+        self._calls[start] = Call(route, version, self._lanes.get(api_key))
         return True
 
-    def _meet(self, connection: Connection, frame: memoryview, start: int) -> _Caller:
+    def _meet(self, connection: Connection, frame: memoryview, start: int) -> Caller:
         header = read_request_header(frame)
         context = RequestContext(
             header.api_key,
             header.api_version,
             header.client_id,
             connection.listener.name,
-            client_host=connection.client_host,
-            security_protocol=connection.listener.security_protocol,
+            connection.principal,
+            connection.client_host,
+            connection.listener.security_protocol,
+            connection,
         )
         position = header.body_position
         is_kept = position - START_BYTES <= HEADER_BYTES_KEPT
         rest = bytes(frame[START_BYTES:position]) if is_kept else b""
-        caller = _Caller(self._calls[start], context, position, rest)
+        call = self._calls[start]
+        caller = Caller(call, context, position, rest, self._authorizer, self._quotas)
         if is_kept:
             connection.memory[start] = caller
         else:
@@ -213,7 +214,7 @@ class Dispatch:
         return encode_response(API_VERSIONS, 0, correlation_id, response)
 
     def answer(
-        self, connection: Connection, call: _Call, correlation_id: int, response: Message | None
+        self, connection: Connection, call: Call, correlation_id: int, response: Message | None
     ) -> list[Chunk]:
         if response is None:
             return []
@@ -223,7 +224,7 @@ class Dispatch:
             return self.failure(connection, call, correlation_id, fault)
 
     def failure(
-        self, connection: Connection, call: _Call, correlation_id: int, fault: Exception
+        self, connection: Connection, call: Call, correlation_id: int, fault: Exception
     ) -> list[Chunk]:
         """The error as an answer where the response has a place for it; otherwise disconnects."""
         if isinstance(fault, ApiError):
@@ -269,7 +270,7 @@ class _Suspended(Answer):
         self,
         dispatch: Dispatch,
         connection: Connection,
-        call: _Call,
+        call: Call,
         correlation_id: int,
         coroutine: Coroutine[Any, Any, Any],
         awaited: asyncio.Future[Any] | None,
@@ -293,7 +294,7 @@ class _Suspended(Answer):
     def _await(self, awaited: asyncio.Future[Any] | None) -> None:
         self._awaited = awaited
         # Who rests in the middle of its work must not be overtaken.
-        self.may_be_overtaken = awaited is not None
+        self.may_be_overtaken = awaited is not None and not isinstance(awaited, Holding)
         if awaited is None:
             # A bare yield, as in `asyncio.sleep(0)`: go on at the loop's next turn.
             if self._call.api_key in NEVER_QUEUED:

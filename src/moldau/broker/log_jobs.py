@@ -6,23 +6,25 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from moldau.broker.background import Background
-from moldau.config.broker import BrokerConfig
+from moldau.broker.background_jobs import Background
+from moldau.config.broker_config import BrokerConfig
 from moldau.model.clock import Clock
 from moldau.model.names import TopicPartition
 from moldau.replication.replicas import Replicas
-from moldau.storage.cleaner import Cleaner
-from moldau.storage.cleaner_job import CleanerSettings
-from moldau.storage.cleaner_process import InProcess
-from moldau.storage.log_directory import LogDirectory
-from moldau.storage.log_store import LogStore
-from moldau.storage.threads import OneThread
+from moldau.storage.compaction.compaction_job import CleanerSettings
+from moldau.storage.compaction.compaction_process import InProcess
+from moldau.storage.compaction.compaction_scheduler import Cleaner
+from moldau.storage.directories.log_directory import LogDirectory
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.storage_threads import OneThread
 
 log = logging.getLogger("kafka.log.LogManager")
 
 DELETED_FILES_INTERVAL_MS = 1_000
 DIRECTORIES_INTERVAL_MS = 1_000
 FUTURE_LOGS_INTERVAL_MS = 5_000
+NEW_LOGS_INTERVAL_MS = 1_000
+"""How soon a log that could not be made for want of descriptors or room is tried again."""
 CLEANER_INTERVAL_MS_MIN = 10
 NEVER_MS = 365 * 86_400_000
 """An interval this long means that the job is not wanted."""
@@ -53,22 +55,34 @@ def plan_log_jobs(
         lambda: void(logs.expire_producers()),
     )
     background.every("kafka-future-logs", FUTURE_LOGS_INTERVAL_MS, replicas.moves.look)
+    background.every("kafka-new-logs", NEW_LOGS_INTERVAL_MS, replicas.pending.try_again)
+    background.every("kafka-regained-logs", NEW_LOGS_INTERVAL_MS, replicas.regained.try_again)
     background.every("kafka-delete-logs", DELETED_FILES_INTERVAL_MS, logs.remove_deleted_files)
     background.every("kafka-log-dirs", DIRECTORIES_INTERVAL_MS, logs.look_at_directories)
 
 
 def follow_failures(
-    logs: LogStore, listeners: Sequence[Callable[[], None]], has_failed: asyncio.Event
+    logs: LogStore,
+    listeners: Sequence[Callable[[], None]],
+    has_failed: asyncio.Event,
+    metadata: LogDirectory | None,
 ) -> None:
     """Tell `listeners` when a log directory has failed and its replicas are offline; set
-    `has_failed` when none is left."""
+    `has_failed` when none is left, or when it is the one that holds the `metadata`: a broker that
+    can neither change nor keep what it knows of its topics must not go on by half."""
 
-    def failed(_directory: LogDirectory, _lost: list[TopicPartition]) -> None:
+    def failed(directory: LogDirectory, _lost: list[TopicPartition]) -> None:
         for listener in listeners:
             listener()
         if not logs.online:
             paths = ", ".join(each.path for each in logs.directories)
             log.critical("Shutdown broker because all log dirs in %s have failed", paths)
+            has_failed.set()
+        elif directory is metadata:
+            log.critical(
+                "Shutdown broker because the log dir %s, which has the metadata, has failed",
+                directory.path,
+            )
             has_failed.set()
 
     logs.on_failure.append(failed)

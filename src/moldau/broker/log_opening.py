@@ -5,30 +5,31 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.topic import TopicConfig
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.topic_config import TopicConfig
 from moldau.model.clock import Clock
-from moldau.storage.log_directory import CLEAN_SHUTDOWN_FILE
-from moldau.storage.log_store import LogStore
-from moldau.storage.meta_properties import FILE_NAME as META_FILE
-from moldau.storage.threads import Threads
+from moldau.storage.directories.log_directory import CLEAN_SHUTDOWN_FILE
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.meta_properties import FILE_NAME as META_FILE
+from moldau.storage.directories.storage_threads import Threads
 
 
 def logs_of(
     config: BrokerConfig,
     clock: Clock,
-    threads: Threads,
+    threads: tuple[Threads, Threads],
     settings_for: Callable[[str], TopicConfig],
 ) -> LogStore:
-    """Neither locked nor loaded yet."""
+    """Neither locked nor loaded yet. One of the threads flushes, the other loads logs at rest."""
     return LogStore(
         config.log_dirs,
         node_id=config.node_id,
         settings_for=settings_for,
         clock=clock,
-        threads=threads,
+        threads=threads[0],
         recovery_threads=config.num_recovery_threads_per_data_dir,
         producer_expiration_ms=config.producer_id_expiration_ms,
+        loading_threads=threads[1],
     )
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
-from moldau.net.log_limit import LogLimit
+from moldau.model.log_line_limit import LogLimit
 
 LEVEL_VARIABLE = "MOLDAU_LOG_LEVEL"
 ROOT = "root"

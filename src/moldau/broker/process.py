@@ -19,19 +19,23 @@ from typing import Any
 
 from moldau.broker.broker import Broker, StartFault
 from moldau.broker.log_setup import set_up_logging
-from moldau.config.broker import BrokerConfig
+from moldau.config.broker_config import BrokerConfig
 from moldau.net.connection import Connection
-from moldau.records import kernel
+from moldau.net.loop_watch import watch_loop
+from moldau.records import batch_kernel
 
 log = logging.getLogger("kafka.server.KafkaServer")
 signal_log = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-FREEZE_AGAIN_SECONDS = 5.0
-COLLECT_AFTER = (20_000, 10, 10)
+FREEZE_AGAIN_SECONDS = (5.0, 30.0, 120.0)
+COLLECT_AFTER = (20_000, 5, 20)
 """Objects that are made before a collection of the young, then rounds. Nearly everything is freed
 by its count; with Python's own numbers one long request makes the collector look at all of its rows
 again and again, and everybody waits."""
+SWITCH_SECONDS = 0.001
+"""How long a thread that works may keep the interpreter while the loop wants it. The loop gives it
+up at every read, write and send, so it waits that long several times for one request."""
 
 
 def run_broker(
@@ -43,7 +47,7 @@ def run_broker(
     set_up_logging()
     for remark in remarks:
         log.warning("%s", remark)
-    if not kernel.COMPILED:
+    if not batch_kernel.COMPILED:
         log.warning(
             "running uncompiled: every record is checked by plain Python, which is much slower. "
             "Install a C compiler and install Moldau again"
@@ -82,6 +86,14 @@ class _Process:
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
         broker = Broker(self._config, loop)
+        watch = watch_loop(loop, lambda: broker.state.value)
+        try:
+            return await self._run(broker, loop)
+        finally:
+            if watch is not None:
+                watch.stop()
+
+    async def _run(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> int:
         starting = loop.create_task(broker.start())
         telling = loop.create_task(self._told_to_stop.wait())
         await asyncio.wait((starting, telling), return_when=asyncio.FIRST_COMPLETED)
@@ -102,7 +114,7 @@ class _Process:
             telling.cancel()
             log.error(
                 "[KafkaServer id=%d] Fatal error during KafkaServer startup. Prepare to shutdown",
-                self._config.node_id,
+                broker.config.node_id,
             )
             log.error("%s", fault)
             await broker.stop()
@@ -119,9 +131,11 @@ class _Process:
         self._told_to_stop.set()
 
     def _settle(self, loop: asyncio.AbstractEventLoop) -> None:
-        """What the start has made stays for good: a collection need not look at it again. Once
-        more a little later, when the first requests have loaded what they need."""
+        """What the start has made stays for good: a collection need not look at it again. So a few
+        times more later, when requests have loaded what they need."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
-        loop.call_later(FREEZE_AGAIN_SECONDS, gc.freeze)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        for seconds in FREEZE_AGAIN_SECONDS:
+            loop.call_later(seconds, gc.freeze)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from moldau.broker.patience import patiently
-from moldau.config.broker import BrokerConfig
-from moldau.config.changes import DEFAULT_BROKER
-from moldau.config.definition import ConfigError
-from moldau.config.topic import TopicConfig
-from moldau.controller.loading import load_configs
+from moldau.cluster.metadata_retries import patiently
+from moldau.cluster.tree_loading import load_configs
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.config_changes import DEFAULT_BROKER
+from moldau.config.setting_definition import ConfigError
+from moldau.config.topic_config import TopicConfig
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
 from moldau.metadata.store import MetadataStore, NoNode

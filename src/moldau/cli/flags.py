@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from moldau.cli.faults import UsageFault
+from moldau.cli.command_faults import UsageFault
 
 NEEDS_VALUE = object()
 
@@ -32,6 +32,8 @@ class Flag(NamedTuple):
     one_of: tuple[str, ...] = ()
     hidden: bool = False
     """Still taken, no longer advertised."""
+    no_effect: str = ""
+    """Why the flag changes nothing here; said when it is given."""
 
     @property
     def key(self) -> str:
@@ -41,11 +43,12 @@ class Flag(NamedTuple):
 class Given:
     """What a command line says, by the flags' first names."""
 
-    __slots__ = ("_defaults", "_values", "command", "raw", "words")
+    __slots__ = ("_asked", "_defaults", "_values", "command", "raw", "words")
 
     def __init__(self, flags: Iterable[Flag]) -> None:
         self._values: dict[str, Any] = {}
         self._defaults = {flag.key: flag.default for flag in flags}
+        self._asked: set[str] = set()
         self.words: list[str] = []
         """Those that are neither flags nor their values."""
         self.raw: Sequence[str] = ()
@@ -60,9 +63,11 @@ class Given:
 
     def has(self, key: str) -> bool:
         """Whether the flag was given; a default does not count."""
+        self._asked.add(key)
         return key in self._values
 
     def value(self, key: str) -> Any:
+        self._asked.add(key)
         return self._values.get(key, self._defaults[key])
 
     def text(self, key: str) -> str:
@@ -94,8 +99,12 @@ class Given:
         else:
             self._values[flag.key] = value
 
-    def keys(self) -> list[str]:
+    def given_keys(self) -> list[str]:
         return list(self._values)
+
+    def unused_keys(self) -> list[str]:
+        """What was given and the command has never asked for."""
+        return [key for key in self._values if key not in self._asked]
 
 
 def integer(text: str) -> int:

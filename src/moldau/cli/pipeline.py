@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moldau.cli.clients import bootstrap_of
-from moldau.cli.faults import CommandFault, UsageFault
+from moldau.cli.command_clients import bootstrap_of
+from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
 from moldau.cli.tool import BOOTSTRAP, JSON, Tool, run_tool
@@ -36,7 +36,7 @@ def _show_state(given: Given, out: Output) -> None:
         from moldau.pipelines import session
         from moldau.pipelines.query import state_of
         from moldau.pipelines.session import SessionError
-        from moldau.pipelines.sink_options import SinkError
+        from moldau.pipelines.sink.sink_options import SinkError
     except ImportError as fault:
         raise CommandFault(f"Queries of state need pyspark: {fault}") from None
     limit = int(given.text("limit")) if given.has("limit") else int(ROWS_SHOWN)
@@ -59,7 +59,7 @@ def _show_state(given: Given, out: Output) -> None:
 
 
 def _view(given: Given, out: Output) -> None:
-    from moldau.pipelines.live_view import LiveView, ViewError
+    from moldau.pipelines.tables.live_view import LiveView, ViewError
 
     topic = given.text("topic")
     key, value = (
@@ -92,7 +92,7 @@ def _serve(view: object, given: Given, out: Output) -> None:
     """Until Ctrl-C."""
     import threading
 
-    from moldau.pipelines.live_view import LiveView
+    from moldau.pipelines.tables.live_view import LiveView
 
     assert isinstance(view, LiveView)
     address = view.serve(port=int(given.text("serve")))

@@ -71,8 +71,8 @@ def run(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 1
-    from moldau.cli.clients import client_faults
-    from moldau.cli.faults import CommandFault
+    from moldau.cli.command_clients import client_faults
+    from moldau.cli.command_faults import CommandFault
 
     try:
         with client_faults():

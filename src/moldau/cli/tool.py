@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from moldau.cli.faults import CommandFault, UsageFault
+from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, check_required, nearest, parse
 from moldau.cli.output import RED, Output
 
@@ -31,6 +31,8 @@ BOOTSTRAP = Flag(
 COMMAND_CONFIG = Flag(
     "--command-config", "A properties file with settings of the client.", takes="FILE"
 )
+NOTHING_IS_ASKED = "nothing is asked before it is done"
+ONE_CONSUMER = "there is no other consumer"
 JSON = Flag("--json", "Print the answer as JSON.")
 
 
@@ -106,12 +108,22 @@ def _run(tool: Tool, words: Sequence[str], out: Output) -> int:
             out.line(f"{__version__} (moldau)")
             return 0
         check_required(chosen.flags, given)
-        return chosen.main(given, out) or 0
+        code = chosen.main(given, out) or 0
+        say_unused(chosen, given, out)
+        return code
     except UsageFault as fault:
         out.remark(f"{fault.sentence}\nSee `moldau {tool.name} --help`.")
         return fault.code
     except CommandFault as fault:
         return say(tool, out, fault)
+
+
+def say_unused(tool: Tool, given: Given, out: Output) -> None:
+    """What was asked for and has changed nothing is told, beside the answer."""
+    reasons = {flag.key: flag.no_effect for flag in tool.flags}
+    for key in given.unused_keys():
+        why = reasons.get(key) or "nothing on this line needs it"
+        out.remark(f"--{key} has no effect: {why}.")
 
 
 def understand(tool: Tool, words: Sequence[str]) -> tuple[Tool, Given]:

@@ -1,1 +1,3 @@
-"""The client library: connections, metadata, producer, consumer and admin."""
+"""The client library's own parts. What users import is in `moldau`, `moldau.aio`, `moldau.admin`,
+`moldau.serialization` and `moldau.errors`; names below here may change without notice.
+"""

@@ -10,11 +10,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from moldau.config.definition import ConfigError
+from moldau.config.setting_definition import ConfigError
 from moldau.model.cluster import Endpoint
 
 PLAINTEXT = "PLAINTEXT"
 SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+AMONG_BROKERS = (PLAINTEXT, "SSL")
+"""What brokers can speak with one another: they do not log in yet."""
 _LISTENER = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]+)")
 EVERYWHERE = ("0.0.0.0", "::", "")
 
@@ -34,14 +36,26 @@ def listening(values: Mapping[str, Any], given: Mapping[str, str]) -> Listening:
     if not bound:
         raise ConfigError("listeners", ",".join(values["listeners"]), "must name a listener")
     _check_ports(bound, values["listeners"])
-    _check_protocols(bound, _listener_texts(values, given))
     texts = _advertised_texts(values, given)
     if texts is None:
         advertised = tuple(e if e.host not in EVERYWHERE else _with_host(e, "") for e in bound)
     else:
         advertised = endpoints("advertised.listeners", texts, protocols, skip=kraft)
         _check_advertised(advertised, bound, ",".join(texts))
-    return Listening(bound, advertised, _inter_broker(values, given, advertised))
+    inter_broker = _inter_broker(values, given, advertised)
+    _check_among_brokers(values, inter_broker, advertised)
+    return Listening(bound, advertised, inter_broker)
+
+
+def _check_among_brokers(
+    values: Mapping[str, Any], name: str, advertised: tuple[Endpoint, ...]
+) -> None:
+    """A broker that stands alone has nobody to log in to."""
+    protocol = next(e.security_protocol for e in advertised if e.listener == name)
+    if values["zookeeper_connect"] and protocol not in AMONG_BROKERS:
+        limit = f"brokers cannot speak {protocol} with one another yet; give them a listener with "
+        limit += "SSL or PLAINTEXT that only brokers can reach"
+        raise ConfigError("inter.broker.listener.name", name, limit)
 
 
 def protocol_map(text: str) -> dict[str, str]:
@@ -109,16 +123,6 @@ def _check_ports(bound: tuple[Endpoint, ...], texts: tuple[str, ...]) -> None:
         families = [":" in endpoint.host for endpoint in sharing]
         if port != 0 and len(sharing) > 1 and families.count(True) != families.count(False):
             raise ConfigError("listeners", ",".join(texts), f"uses port {port} twice")
-
-
-def _check_protocols(bound: tuple[Endpoint, ...], texts: tuple[str, ...]) -> None:
-    """A listener that should be secure is never served in plain text."""
-    for endpoint in bound:
-        if endpoint.security_protocol != PLAINTEXT:
-            text = next(t for t in texts if t.upper().startswith(f"{endpoint.listener}:"))
-            limit = f"{endpoint.security_protocol} is not supported yet; make it PLAINTEXT, and "
-            limit += "let only trusted machines or a proxy that ends TLS reach it"
-            raise ConfigError("listeners", text, limit)
 
 
 def _check_advertised(

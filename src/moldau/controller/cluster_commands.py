@@ -4,14 +4,17 @@ by brokers' answers and by time."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from moldau.controller.cluster_facts import LiveBroker
-from moldau.controller.facts import ConfigKind
-from moldau.controller.placement import Replicas
-from moldau.controller.reassignment import Move
+from moldau.controller.controller_facts import ConfigKind
+from moldau.controller.rules.reassignment_rules import Move
+from moldau.controller.rules.replica_placement import Replicas
+from moldau.engine.machine import Command
 from moldau.metadata.paths import PartitionState
-from moldau.model.errors import Error
+from moldau.model.cluster import PartitionImage
+from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, TopicId, TopicPartition
 
 
@@ -45,7 +48,8 @@ class IsrChange(NamedTuple):
     is_recovering: bool = False
 
 
-class AlterPartition(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class AlterPartition(Command[list[PartitionImage | ApiError]]):
     """A leader wants another ISR (KIP-497)."""
 
     broker: BrokerId
@@ -55,7 +59,8 @@ class AlterPartition(NamedTuple):
     """Whether the sender's version has a word for a replica that may not be in sync."""
 
 
-class ControlledShutdown(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ControlledShutdown(Command[list[TopicPartition]]):
     broker: BrokerId
     broker_epoch: int
 
@@ -77,14 +82,15 @@ class FoundTopic(NamedTuple):
     """The tool that made the topic gave it no id."""
 
 
-class BeginReading(NamedTuple):
-    """Somebody is about to read the tree and to compare it with the state. Answered with `Known`
-    when all of it is in the tree: a read that begins after the answer sees everything of it."""
-
-
 class Known(NamedTuple):
     topics: frozenset[str]
     deleting: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class BeginReading(Command[Known]):
+    """Somebody is about to read the tree and to compare it with the state. Answered with `Known`
+    when all of it is in the tree: a read that begins after the answer sees everything of it."""
 
 
 class ForgetTopics(NamedTuple):

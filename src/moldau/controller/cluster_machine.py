@@ -10,9 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from moldau.controller import cluster_commands as commands
-from moldau.controller import deletions
-from moldau.controller.announcements import Announcements, Stop
-from moldau.controller.changed_partitions import ChangedPartitions
 from moldau.controller.cluster_facts import (
     AdminNodeRemoved,
     DeletionsQueued,
@@ -30,32 +27,43 @@ from moldau.controller.cluster_state import (
     is_true,
     places_of,
 )
-from moldau.controller.elections import Election, elect
-from moldau.controller.facts import (
+from moldau.controller.controller_facts import (
     ConfigKind,
     ConfigsChanged,
     PartitionsAdded,
     TopicCreated,
     TopicDeleted,
 )
-from moldau.controller.found import added, forgotten, grown, reading_begun, seen, untouched
-from moldau.controller.isr_changes import altered, check_broker
-from moldau.controller.leadership import relieved, settled
-from moldau.controller.machine import (
+from moldau.controller.controller_machine import (
     ControllerMachine,
     CreatePartitions,
     CreateTopics,
     DeleteTopics,
     ElectLeaders,
 )
-from moldau.controller.reassignment import Move, done_if_in_sync, is_moving, reassign
-from moldau.controller.rebalance import imbalanced
-from moldau.controller.state_requests import RequestWriter
+from moldau.controller.rules import topic_deletions
+from moldau.controller.rules.changed_partitions import ChangedPartitions
+from moldau.controller.rules.found_in_tree import (
+    added,
+    forgotten,
+    grown,
+    reading_begun,
+    seen,
+    untouched,
+)
+from moldau.controller.rules.isr_rules import altered, check_broker
+from moldau.controller.rules.leader_elections import Election, elect
+from moldau.controller.rules.leader_selection import relieved, settled
+from moldau.controller.rules.preferred_leaders import imbalanced
+from moldau.controller.rules.reassignment_rules import Move, done_if_in_sync, is_moving, reassign
+from moldau.controller.telling.announcements import Announcements, StoppedReplica
+from moldau.controller.telling.state_requests import RequestWriter
 from moldau.engine.machine import NO_TOKEN, Decision, Reply, Timer, Token, Volatile
 from moldau.metadata import paths
+from moldau.model.clock import Now
 from moldau.model.cluster import PartitionImage, TopicImage
 from moldau.model.errors import ApiError, Error
-from moldau.model.names import BrokerId, Millis, TopicPartition
+from moldau.model.names import BrokerId, TopicPartition
 
 MOVES_DUE = "moves"
 
@@ -67,21 +75,21 @@ class ClusterMachine(ControllerMachine):
         super().__init__(state)
         self._writer = writer
 
-    def decide(self, command: object, token: Token, now_ms: Millis) -> Decision:
-        decision = self._decide(command, token, now_ms)
+    def decide(self, command: object, token: Token, now: Now) -> Decision:
+        decision = self._decide(command, token, now)
         facts = tuple(f.fact if isinstance(f, Volatile) else f for f in decision.facts)
         announcements = Announcements(self.state, self._writer).add(facts)
         self._announce_more(command, facts, announcements)
         return replace(decision, sends=announcements.sends())
 
-    def _decide(self, command: object, token: Token, now_ms: Millis) -> Decision:
+    def _decide(self, command: object, token: Token, now: Now) -> Decision:
         match command:
             case commands.TakeOver():
                 return self._take_over(command, token)
             case commands.ChangeBrokers(brokers):
                 return self._change_brokers(self.state.liveness.seeing(brokers), token)
             case commands.AlterPartition():
-                return self._alter_partition(command, token, now_ms)
+                return self._alter_partition(command, token, now)
             case commands.ControlledShutdown():
                 return self._shut_down(command, token)
             case commands.SeeReplicas(broker, offline, online):
@@ -104,16 +112,16 @@ class ClusterMachine(ControllerMachine):
             case DeleteTopics():
                 return self._queue_deletions(command, token)
             case ElectLeaders(Election.PREFERRED, asked):
-                return self._said_preferred(super().decide(command, token, now_ms), asked)
+                return self._said_preferred(super().decide(command, token, now), asked)
             case commands.QueueFoundDeletions(names, is_enabled):
                 sure = untouched(self.state, names)
-                return _told(token, *deletions.found(self.state, sure, is_enabled))
+                return _told(token, *topic_deletions.found(self.state, sure, is_enabled))
             case commands.ConfirmDeleted():
-                return _told(token, *deletions.confirmed(self.state, command))
+                return _told(token, *topic_deletions.confirmed(self.state, command))
             case _:
-                return self._see(command, token, now_ms)
+                return self._see(command, token, now)
 
-    def _see(self, command: object, token: Token, now_ms: Millis) -> Decision:
+    def _see(self, command: object, token: Token, now: Now) -> Decision:
         """What somebody else has written into the tree."""
         match command:
             case commands.AddFoundTopics():
@@ -128,12 +136,10 @@ class ClusterMachine(ControllerMachine):
                 fact: object = ConfigsChanged(kind, name, overrides)
                 unclean = kind is ConfigKind.TOPIC and is_true(overrides.get(UNCLEAN_ELECTION))
                 follow_up = commands.ElectOffline((name,)) if unclean else None
-                return _followed(token, Volatile(fact), follow_up, now_ms)
+                return _followed(token, Volatile(fact), follow_up, now)
             case commands.SeeUncleanDefault(is_allowed):
                 follow_up = commands.ElectOffline() if is_allowed else None
-                return _followed(
-                    token, Volatile(UncleanDefaultChanged(is_allowed)), follow_up, now_ms
-                )
+                return _followed(token, Volatile(UncleanDefaultChanged(is_allowed)), follow_up, now)
             case commands.FollowMoves():
                 return self._follow_moves(command, token)
             case commands.FollowElections(places):
@@ -143,7 +149,7 @@ class ClusterMachine(ControllerMachine):
             case commands.ElectOffline(topics):
                 return self._elect_offline(topics, token)
             case _:
-                return super().decide(command, token, now_ms)
+                return super().decide(command, token, now)
 
     def _announce_more(
         self, command: object, facts: Iterable[object], announcements: Announcements
@@ -158,17 +164,19 @@ class ClusterMachine(ControllerMachine):
                     for place, partition in places_of(topic):
                         if partition.leader != broker and broker in partition.replicas:
                             epoch = partition.leader_epoch + (broker in partition.isr)
-                            announcements.stop(broker, Stop(place, epoch, delete=False))
+                            announcements.stop(broker, StoppedReplica(place, epoch, delete=False))
         for fact in facts:
             if isinstance(fact, LivenessChanged):
-                for (place, broker), epoch in deletions.owed(self.state):
+                for (place, broker), epoch in topic_deletions.owed(self.state):
                     if broker in fact.joined or broker in fact.bounced:
-                        announcements.stop(broker, Stop(place, epoch, delete=True))
+                        announcements.stop(broker, StoppedReplica(place, epoch, delete=True))
 
     # Brokers
 
     def _take_over(self, command: commands.TakeOver, token: Token) -> Decision:
-        wanted = tuple(deletions.found(self.state, command.deletions, command.deletion_is_enabled))
+        wanted = tuple(
+            topic_deletions.found(self.state, command.deletions, command.deletion_is_enabled)
+        )
         going = set(command.deletions) if command.deletion_is_enabled else set()
         decision = self._settle(token, self.state.liveness, TookOver(), without=going)
         return replace(decision, facts=(*decision.facts, *wanted))
@@ -233,7 +241,7 @@ class ClusterMachine(ControllerMachine):
         return self._settle(token, self.state.liveness, None, only=wanted)
 
     def _shut_down(self, command: commands.ControlledShutdown, token: Token) -> Decision:
-        broker, broker_epoch = command
+        broker, broker_epoch = command.broker, command.broker_epoch
         epoch = self.state.liveness.epoch_of(broker)
         if epoch is None:
             text = f"Broker id {broker} does not exist."
@@ -266,7 +274,7 @@ class ClusterMachine(ControllerMachine):
     # Partitions
 
     def _alter_partition(
-        self, command: commands.AlterPartition, token: Token, now_ms: Millis
+        self, command: commands.AlterPartition, token: Token, now: Now
     ) -> Decision:
         try:
             check_broker(self.state, command.broker, command.broker_epoch)
@@ -286,7 +294,7 @@ class ClusterMachine(ControllerMachine):
                 due.append(change.place)
         # Its leader learns of the ISR first; the move is finished right after.
         follow_up = commands.ContinueMoves(tuple(due))
-        timers = (Timer((MOVES_DUE, *due), now_ms, follow_up),) if due else ()
+        timers = (Timer((MOVES_DUE, *due), now.monotonic_ms, follow_up),) if due else ()
         return Decision(partitions.facts(), timers, (Reply(token, rows),))
 
     def _continue_moves(self, places: Iterable[TopicPartition], token: Token) -> Decision:
@@ -381,13 +389,18 @@ class ClusterMachine(ControllerMachine):
         if move.topic in self.state.deleting:
             raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION, "The topic is queued for deletion.")
 
+    def _check_electable(self, place: TopicPartition) -> None:
+        # Brokers whose replicas are gone already would make them anew, empty.
+        if place.topic in self.state.deleting:
+            raise ApiError(Error.INVALID_TOPIC_EXCEPTION, "The topic is being deleted")
+
 
 def _told(token: Token, *facts: object) -> Decision:
     return Decision(tuple(facts), replies=_replies(token, None))
 
 
-def _followed(token: Token, fact: object, follow_up: object, now_ms: Millis) -> Decision:
-    timers = () if follow_up is None else (Timer(follow_up, now_ms, follow_up),)
+def _followed(token: Token, fact: object, follow_up: object, now: Now) -> Decision:
+    timers = () if follow_up is None else (Timer(follow_up, now.monotonic_ms, follow_up),)
     return Decision((fact,), timers, _replies(token, None))
 
 

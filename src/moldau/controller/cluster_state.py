@@ -25,11 +25,15 @@ from moldau.controller.cluster_facts import (
     UncleanDefaultChanged,
     UnreadableSeen,
 )
-from moldau.controller.facts import PartitionsAdded, PartitionsChanged, TopicCreated, TopicDeleted
-from moldau.controller.loading import NO_STATE
-from moldau.controller.state import ControllerState
+from moldau.controller.controller_facts import (
+    PartitionsAdded,
+    PartitionsChanged,
+    TopicCreated,
+    TopicDeleted,
+)
+from moldau.controller.controller_state import ControllerState
 from moldau.metadata import paths
-from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
+from moldau.model.cluster import NO_STATE, ClusterImage, PartitionImage, TopicImage
 from moldau.model.names import BrokerId, TopicPartition
 
 UNCLEAN_ELECTION = "unclean.leader.election.enable"

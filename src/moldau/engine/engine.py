@@ -12,10 +12,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, overload
 
 from moldau.engine.machine import (
     NO_TOKEN,
+    Command,
     Decision,
     Journal,
     JournalFault,
@@ -27,7 +29,7 @@ from moldau.engine.machine import (
     Volatile,
 )
 from moldau.engine.timers import TimerHandle, Timers
-from moldau.model.clock import Clock
+from moldau.model.clock import Clock, Now
 from moldau.model.errors import ApiError, Error
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,8 @@ log = logging.getLogger(__name__)
 TOKENS_MAX = 100_000
 REFUSED_AGAIN_MS = 500
 """A timer's command that the journal refused is tried again after this."""
+
+R = TypeVar("R")
 
 Observer = Callable[[Sequence[object]], None]
 
@@ -78,7 +82,7 @@ class Engine:
         self._send = send
         self._tokens_max = tokens_max
         self._last_token = NO_TOKEN
-        self._waiting: dict[Token, asyncio.Future[object]] = {}
+        self._waiting: dict[Token, asyncio.Future[Any]] = {}
         self._armed: dict[Hashable, TimerHandle] = {}
         self._held: deque[_Held] = deque()
         self._appended = position
@@ -92,9 +96,15 @@ class Engine:
     def is_running(self) -> bool:
         return self._stopped_with is None
 
-    def submit(self, command: object) -> asyncio.Future[object]:
+    @overload
+    def submit(self, command: Command[R]) -> asyncio.Future[R]: ...
+
+    @overload
+    def submit(self, command: object) -> asyncio.Future[Any]: ...
+
+    def submit(self, command: object) -> asyncio.Future[Any]:
         """Run the command now; the future holds the outcome, often already when it is returned."""
-        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._stopped_with is not None:
             future.set_exception(_copy_of(self._stopped_with))
         elif len(self._waiting) >= self._tokens_max:
@@ -106,8 +116,19 @@ class Engine:
             self._waiting[token] = future
             self._run(command, token)
             if not future.done():
-                future.add_done_callback(lambda _: self._waiting.pop(token, None))
+                future.add_done_callback(partial(self._ended, token))
+        if future.done():
+            seen(future)
         return future
+
+    def tell(self, command: object) -> None:
+        """Run a command that nobody waits for, however many others wait."""
+        if self._stopped_with is None:
+            self._run(command, NO_TOKEN)
+
+    def _ended(self, token: Token, future: asyncio.Future[Any]) -> None:
+        self._waiting.pop(token, None)
+        seen(future)
 
     def stop(self, error: Error, message: str = "") -> None:
         """Drop everything and answer every token; later commands get the same answer."""
@@ -135,19 +156,20 @@ class Engine:
 
     def _run(self, command: object, token: Token) -> bool:
         """False if the journal took nothing, so that nothing has happened."""
-        is_taken = True
         assert not self._is_deciding, f"{self._name}: {command} came between decide and apply"
         self._is_deciding = True
         try:
-            decision = self._machine.decide(command, token, self._clock.monotonic_ms())
+            now = Now(self._clock.wall_ms(), self._clock.monotonic_ms())
+            decision = self._machine.decide(command, token, now)
         except Exception:
             self._is_deciding = False
             log.exception("decide failed engine=%s command=%s", self._name, type(command).__name__)
             self._answer(Reply(token, ApiError(Error.UNKNOWN_SERVER_ERROR)))
             return True
+        refusal: ApiError | None = None
         try:
-            is_taken = self._append(decision, token)
-            if is_taken:
+            refusal = self._append(decision)
+            if refusal is None:
                 self._hold(decision, self._apply(decision))
         except Exception:
             # The state may be half changed: only a new load can be trusted.
@@ -155,13 +177,23 @@ class Engine:
             self._stop_by_itself(Error.UNKNOWN_SERVER_ERROR, f"{self._name} has to be loaded anew")
         finally:
             self._is_deciding = False
+        is_taken = refusal is None or self._refused(decision, token, refusal)
         self._release_committed()
         return is_taken
 
+    def _refused(self, decision: Decision, token: Token, refusal: ApiError) -> bool:
+        """Nothing of the decision has happened."""
+        if decision.instead is None or self._stopped_with is not None:
+            self._answer(Reply(token, refusal))
+            return False
+        return self._run(decision.instead(refusal), token)
+
     def _hold(self, decision: Decision, facts: tuple[object, ...]) -> None:
-        if self._stopped_with is None:
-            for timer in decision.timers:
-                self._arm(timer)
+        if self._stopped_with is not None:
+            return
+        for timer in decision.timers:
+            self._arm(timer)
+        if facts or decision.replies or decision.sends:
             self._held.append(_Held(self._appended, facts, decision.replies, decision.sends))
 
     def _release_committed(self) -> None:
@@ -176,25 +208,29 @@ class Engine:
         finally:
             self._is_releasing = False
 
-    def _append(self, decision: Decision, token: Token) -> bool:
+    def _append(self, decision: Decision) -> ApiError | None:
+        """Why the journal took none of the facts."""
         durable = [fact for fact in decision.facts if not isinstance(fact, Volatile)]
         if not durable:
-            return True
+            return None
         try:
             position = self._journal.append(durable)
         except JournalFault as fault:
-            self._answer(Reply(token, ApiError(fault.error, fault.message)))
-            return False
+            return ApiError(fault.error, fault.message)
         assert position > self._appended, f"{self._name}: {position} follows {self._appended}"
         self._appended = position
-        return True
+        return None
 
     def _apply(self, decision: Decision) -> tuple[object, ...]:
-        facts = tuple(f.fact if isinstance(f, Volatile) else f for f in decision.facts)
-        for fact in facts:
+        """The facts that observers are told of."""
+        observed = []
+        for each in decision.facts:
+            fact = each.fact if isinstance(each, Volatile) else each
             log.debug("applied engine=%s fact=%r", self._name, fact)
             self._machine.apply(fact)
-        return facts
+            if not isinstance(each, Volatile) or each.is_observed:
+                observed.append(fact)
+        return tuple(observed)
 
     def _release(self, held: _Held) -> None:
         if held.facts and self._on_committed is not None:
@@ -240,6 +276,12 @@ class Engine:
         self.stop(error, message)
         if self._on_stopped is not None:
             self._on_stopped(ApiError(error, message))
+
+
+def seen(future: asyncio.Future[Any]) -> None:
+    """A refusal is an answer: one that comes after its asker has gone is no error to report."""
+    if not future.cancelled():
+        future.exception()
 
 
 def _copy_of(error: ApiError) -> ApiError:

@@ -7,10 +7,12 @@ committed everything they could depend on.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import sys
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from moldau.model.clock import Now
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis
 
@@ -19,11 +21,23 @@ NO_TOKEN: Token = 0
 """Nobody waits: the command came from a timer."""
 
 
+R = TypeVar("R", covariant=True)
+
+
+class Command(Generic[R]):
+    """What a machine can be asked. Whoever submits a `Command[R]` gets an R, or an ApiError."""
+
+    __slots__ = ()
+
+
 class Volatile(NamedTuple):
     """A fact that is applied but not journalled: true until the next restart, like a member that
     waits in a join."""
 
     fact: object
+    is_observed: bool = True
+    """Whether those who are told of committed facts hear of this one. One that comes often and of
+    which only the last counts is not kept for them."""
 
 
 class Reply(NamedTuple):
@@ -41,8 +55,8 @@ class Send(NamedTuple):
 
 
 class Timer(NamedTuple):
-    """Run the command at that time; a timer with the same key is replaced, and one with no time
-    is cancelled."""
+    """Run the command at that time of the monotonic clock; a timer with the same key is replaced,
+    and one with no time is cancelled."""
 
     key: Hashable
     at: Millis | None
@@ -52,12 +66,15 @@ class Timer(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Decision:
     """What should happen, in the order of the fields. A decision may answer any tokens: those of
-    commands that still wait from earlier too."""
+    commands that still wait from earlier too. If the journal takes none of the facts, nothing of it
+    happens, and the token is told; a decision on which others wait names with `instead` the
+    command for that case, which must not need the journal."""
 
     facts: tuple[object, ...] = ()
     timers: tuple[Timer, ...] = ()
     replies: tuple[Reply, ...] = ()
     sends: tuple[Send, ...] = ()
+    instead: Callable[[ApiError], object] | None = None
 
     @classmethod
     def reply(cls, token: Token, outcome: object) -> Decision:
@@ -71,8 +88,16 @@ class Decision:
 NOTHING = Decision()
 
 
+Room = Callable[[], int]
+"""Bytes that the states of all machines of a kind may still take together."""
+
+
+def unlimited() -> int:
+    return sys.maxsize
+
+
 class Machine(Protocol):
-    def decide(self, command: object, token: Token, now_ms: Millis) -> Decision:
+    def decide(self, command: object, token: Token, now: Now) -> Decision:
         """Reads the state, changes nothing."""
 
     def apply(self, fact: object) -> None:

@@ -13,20 +13,22 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
-from moldau.engine.engine import Engine
+from moldau.engine.engine import Engine, seen
 from moldau.engine.key_hash import partition_for
-from moldau.engine.machine import Journal, Machine, Send
+from moldau.engine.machine import Command, Journal, Machine, Send
 from moldau.engine.timers import TimerHandle, Timers
 from moldau.model.clock import Clock
 from moldau.model.cluster import ClusterImage, TopicImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis, TopicId
 from moldau.records.batch import BatchHeader
-from moldau.records.codec import Record
+from moldau.records.batch_codec import Record
 
 log = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 FACTS_PER_TURN = 250
 """Facts that are replayed at a time; then the loop does something else."""
@@ -55,6 +57,13 @@ class ShardLog(Journal, Protocol):
     def is_current(self) -> bool:
         """Whether that epoch lasts: afterwards nothing that was loaded can be trusted."""
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it can be written to and read."""
+
+    async def load(self) -> None:
+        """Make it so. Raises ApiError."""
+
     def batches(self) -> Iterator[tuple[BatchHeader, list[Record]]]:
         """Everything there is, read piece by piece. Raises ApiError for what cannot be read."""
 
@@ -64,19 +73,28 @@ class ShardLog(Journal, Protocol):
 
 OpenLog = Callable[[int, Codec], ShardLog]
 """By partition; raises ApiError if the log is not here or not led."""
-NewMachine = Callable[[int, int], Machine]
+
+
+class ShardMachine(Machine, Protocol):
+    @property
+    def kept_bytes(self) -> int:
+        """About what its state takes in memory."""
+
+
+NewMachine = Callable[[int, int], ShardMachine]
 """By partition and leader epoch."""
 Observe = Callable[[int, Sequence[object]], None]
 """Told of a partition's committed facts."""
 
 
 class _Shard:
-    __slots__ = ("engine", "is_dropped", "leader_epoch", "log", "partition")
+    __slots__ = ("engine", "is_dropped", "leader_epoch", "log", "machine", "partition")
 
     def __init__(self, partition: int, leader_epoch: int) -> None:
         self.partition = partition
         self.leader_epoch = leader_epoch
         self.log: ShardLog | None = None
+        self.machine: ShardMachine | None = None
         self.engine: Engine | None = None
         """None until everything is loaded."""
         self.is_dropped = False
@@ -95,14 +113,14 @@ class Shards:
         open_log: OpenLog,
         new_machine: NewMachine,
         new_codec: Callable[[], Codec],
-        loaded: Callable[[Millis], object],
+        loaded: Callable[[], object],
         clock: Clock,
         timers: Timers,
         observe: Observe | None = None,
         send: Callable[[Send], None] | None = None,
         led: Callable[[], Mapping[int, int]] | None = None,
     ) -> None:
-        """`loaded(wall_ms)` makes the command that a machine is given first after its replay; `led`
+        """`loaded()` makes the command that a machine is given first after its replay; `led`
         gives the leader epochs of the partitions led here, without it the image says so. Nothing is
         made before there is a partition to lead, so that the start stays short."""
         self.topic = topic
@@ -128,6 +146,7 @@ class Shards:
         self._queue: deque[_Shard] = deque()
         self._loading: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self._missing_because = ""
 
     # Asking
 
@@ -142,16 +161,22 @@ class Shards:
         return [partition for partition, shard in self._shards.items() if shard.engine is not None]
 
     @property
+    def kept_bytes(self) -> int:
+        """About what the states of all of them take in memory."""
+        machines = (shard.machine for shard in self._shards.values())
+        return sum(machine.kept_bytes for machine in machines if machine is not None)
+
+    @property
     def is_loading(self) -> bool:
         return any(shard.engine is None for shard in self._shards.values())
 
-    def submit(self, key: str, command: object) -> asyncio.Future[object]:
+    def submit(self, key: str, command: Command[R]) -> asyncio.Future[R]:
         """Give the command to whoever coordinates the key. Refusals are in the future."""
         if self._image is None:
             return _refused(self._no_topic())
         return self.submit_to(partition_for(key, len(self._image.partitions)), command)
 
-    def submit_to(self, partition: int, command: object) -> asyncio.Future[object]:
+    def submit_to(self, partition: int, command: Command[R]) -> asyncio.Future[R]:
         shard = self._shards.get(partition)
         if shard is None:
             return _refused(self._absence(partition))
@@ -163,13 +188,11 @@ class Shards:
             return _refused(self._not_led(partition))
         return shard.engine.submit(command)
 
-    def tell(self, key: str, command: object) -> None:
-        """Submit what nobody waits for."""
-        self.submit(key, command).add_done_callback(_forget)
-
     def tell_all(self, command: object) -> None:
-        for partition in self.partitions():
-            self.submit_to(partition, command).add_done_callback(_forget)
+        """For every machine that is loaded; nobody waits."""
+        for shard in list(self._shards.values()):
+            if shard.engine is not None:
+                shard.engine.tell(command)
 
     def _absence(self, partition: int) -> ApiError:
         if self._image is None:
@@ -186,6 +209,12 @@ class Shards:
     def _no_topic(self, error: Error = Error.NOT_COORDINATOR) -> ApiError:
         """Who looks for a coordinator waits, who asks one looks for it: Kafka's answers."""
         return ApiError(error, f"there is no topic {self.topic} yet")
+
+    def say_missing(self, reason: str) -> None:
+        """Why the topic could not be made: said once, not to every client that asks."""
+        if reason != self._missing_because:
+            self._missing_because = reason
+            log.warning("%s is not there, so nobody coordinates: %s", self.topic, reason)
 
     # Following the cluster
 
@@ -263,7 +292,7 @@ class Shards:
             self._fail(shard, refusal)
             return
         self._shards[partition] = shard
-        if shard.log.position < 0:
+        if shard.log.position < 0 and shard.log.is_loaded:
             # A new log is ready at once, so that the first to use it need not come back.
             self._run(shard, shard.log, self._new_machine(partition, leader_epoch))
             return
@@ -286,6 +315,9 @@ class Shards:
         assert self._codec is not None
         began_ms = self._clock.monotonic_ms()
         machine = self._new_machine(shard.partition, shard.leader_epoch)
+        await shard.log.load()
+        if shard.is_dropped:
+            return
         count = 0
         for header, records in shard.log.batches():
             for fact in self._codec.decode(header, records):
@@ -337,7 +369,8 @@ class Shards:
             earlier.cancel()
         self._retries[shard.partition] = self._timers.after(RETRY_MS, retry)
 
-    def _run(self, shard: _Shard, shard_log: ShardLog, machine: Machine) -> None:
+    def _run(self, shard: _Shard, shard_log: ShardLog, machine: ShardMachine) -> None:
+        shard.machine = machine
         engine = Engine(
             f"{self.topic}-{shard.partition}",
             machine,
@@ -350,7 +383,7 @@ class Shards:
             position=shard_log.position,
         )
         shard.engine = engine
-        engine.submit(self._loaded(self._clock.wall_ms())).add_done_callback(_forget)
+        engine.submit(self._loaded())
 
     def _stopped(self, shard: _Shard, reason: ApiError) -> None:
         """The engine gave up: only what the log says can be trusted."""
@@ -365,13 +398,8 @@ class Shards:
             self._take(shard.partition, shard.leader_epoch)
 
 
-def _refused(refusal: ApiError) -> asyncio.Future[object]:
-    future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+def _refused(refusal: ApiError) -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     future.set_exception(refusal)
+    seen(future)
     return future
-
-
-def _forget(future: asyncio.Future[object]) -> None:
-    """A refusal that nobody waits for is of no interest."""
-    if not future.cancelled():
-        future.exception()

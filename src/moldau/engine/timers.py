@@ -40,6 +40,10 @@ class Timers:
         self._wakeup: Wakeup | None = None
         self._wakeup_at_ms: Millis = 0
 
+    def now_ms(self) -> Millis:
+        """By the monotonic clock, as all timers go."""
+        return self._clock.monotonic_ms()
+
     def after(self, delay_ms: Millis, callback: Callable[[], None]) -> TimerHandle:
         """The handle's `cancel()` is cheap: use it freely."""
         at_ms = self._clock.monotonic_ms() + max(0, delay_ms)
@@ -59,6 +63,8 @@ class Timers:
 
     async def within(self, delay_ms: Millis, future: asyncio.Future[T], message: str) -> T:
         """The future's outcome; after this long it is given up, with REQUEST_TIMED_OUT."""
+        if delay_ms <= 0:
+            _give_up(future, message)
         if future.done():
             return future.result()
         handle = self.after(delay_ms, lambda: _give_up(future, message))

@@ -1,7 +1,7 @@
 """ApiVersions: what is served, straight from the routing table, and the cluster's features.
 
 Features name cluster-wide abilities that a client must not use unless all brokers have them: the
-table of `controller/features.py`, at the levels that the cluster is at.
+table of `controller/rules/feature_rules.py`, at the levels that the cluster is at.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from moldau.controller.features import FEATURES, level_of
-from moldau.handlers.context import RequestContext
+from moldau.controller.rules.feature_rules import FEATURES, level_of
+from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import ROUTES, cluster_routes
 from moldau.handlers.services import Services
 from moldau.model.errors import Error
@@ -28,14 +28,22 @@ FEATURES_FROM_ZERO_SINCE: Final = 4
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
+def is_acceptable(request: ApiVersionsRequest, version: int) -> bool:
+    """Whether the client says properly what it is."""
+    return version < CLIENT_NAMED_SINCE or bool(
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    )
+
+
 async def api_versions(
     request: ApiVersionsRequest, ctx: RequestContext, on: Services
 ) -> ApiVersionsResponse:
-    if ctx.api_version >= CLIENT_NAMED_SINCE and not (
-        _SOFTWARE.fullmatch(request.client_software_name)
-        and _SOFTWARE.fullmatch(request.client_software_version)
-    ):
+    if not is_acceptable(request, ctx.api_version):
         return ApiVersionsResponse(error_code=Error.INVALID_REQUEST)
+    if ctx.connection is not None:
+        software = (request.client_software_name, request.client_software_version)
+        ctx.connection.client_software = software
     image = on.image()
     routes = ROUTES if on.member is None else cluster_routes()
     levels = {feature.name: level_of(feature, image.features) for feature in FEATURES}

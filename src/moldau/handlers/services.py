@@ -11,21 +11,28 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer
+from moldau.handlers.quota_keeping import OPEN_QUOTAS, QuotaKeeper
+
 if TYPE_CHECKING:
-    from moldau.config.broker import BrokerConfig
-    from moldau.controller.cluster_controller import ClusterController
-    from moldau.controller.controller import Controller
-    from moldau.engine.shards import Shards
+    from moldau.cluster.access_lists import AccessLists
+    from moldau.cluster.cluster_controller import ClusterController
+    from moldau.cluster.controller import Controller
+    from moldau.cluster.user_credentials import UserCredentials
+    from moldau.config.broker_config import BrokerConfig
+    from moldau.coordinators.coordinator import Coordinator
+    from moldau.coordinators.group_coordinator import GroupCoordinator
+    from moldau.coordinators.local_markers import MarkerWriter
+    from moldau.coordinators.producer_id_source import ProducerIdSource
+    from moldau.coordinators.transaction_coordinator import TransactionCoordinator
+    from moldau.coordinators.transactional_writes import TransactionalWrites
     from moldau.engine.timers import Timers
-    from moldau.handlers.producer_ids import ProducerIdSource
-    from moldau.handlers.transactional_writes import TransactionalWrites
     from moldau.model.clock import Clock
     from moldau.model.cluster import ClusterImage
     from moldau.model.names import BrokerId
     from moldau.net.peers import PeerCalls
-    from moldau.replication.cluster_view import ClusterView
     from moldau.replication.fetch_sessions import FetchSessions
-    from moldau.replication.markers import MarkerWriter
+    from moldau.replication.metadata_cache import ClusterView
     from moldau.replication.replicas import Replicas
 
 
@@ -40,11 +47,15 @@ class LogLevels(Protocol):
 
 
 class ClusterMember(Protocol):
-    """This broker as one of several (`broker/member.py`)."""
+    """This broker as one of several (`cluster/membership.py`)."""
 
     @property
     def broker_epoch(self) -> int:
         """Of this registration; requests of a controller that name another one are stale."""
+
+    @property
+    def controller(self) -> ClusterController:
+        """Answers what only brokers of a cluster ask."""
 
     @property
     def view(self) -> ClusterView:
@@ -79,15 +90,22 @@ class Services:
     config: BrokerConfig
     image: Callable[[], ClusterImage]
     replicas: Replicas
-    controller: Controller | ClusterController
+    controller: Controller
     fetch_sessions: FetchSessions
     producer_ids: ProducerIdSource
-    groups: Shards
-    transactions: Shards
+    coordinators: Mapping[int, Coordinator]
+    """All of them, by the type of their keys in FindCoordinator."""
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
     markers: MarkerWriter
     transactional_writes: TransactionalWrites
     timers: Timers
     clock: Clock
     log_levels: LogLevels
+    user_credentials: UserCredentials
+    access_lists: AccessLists | None = None
+    """None where no authorizer is configured."""
+    authorizer: Authorizer = OPEN_AUTHORIZER
+    quotas: QuotaKeeper = OPEN_QUOTAS
     member: ClusterMember | None = None
     """None where the broker stands alone."""

@@ -13,6 +13,7 @@ import contextlib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum, auto
+from functools import partial
 
 from moldau.metadata.journal_file import JournalFile, encode_frame
 from moldau.metadata.single_writes import SingleWrites
@@ -23,12 +24,15 @@ from moldau.metadata.store import (
     StoreUnavailable,
 )
 from moldau.metadata.watches import Watches, WatchHandle
-from moldau.metadata.znode_tree import Change, ZnodeTree
+from moldau.metadata.znode_tree import Change, Planned, ZnodeTree
 
 FILE_NAME = "moldau.metadata"
 COMPACT_FROM_BYTES = 1 << 20
 """Below this a rewrite saves nothing worth a sync."""
 UNSYNCED_CHANGES_MAX = 1_000_000
+OPS_PER_TURN = 1_000
+"""A write of more is planned so many at a time: a topic of ten thousand partitions has thirty
+thousand."""
 
 Offload = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs a function that may block on the disk, off the loop."""
@@ -55,6 +59,8 @@ class EmbeddedStore(SingleWrites):
         self._offload = offload
         self._watches = Watches()
         self._unsynced: list[Change] = []
+        self._turn = asyncio.Lock()
+        self._writes_in_turn = 0
         self._waiting: list[asyncio.Future[None]] = []
         self._syncing: asyncio.Task[None] | None = None
         self._compact_at_bytes = COMPACT_FROM_BYTES
@@ -91,16 +97,45 @@ class EmbeddedStore(SingleWrites):
 
     async def multi(self, ops: Iterable[Op]) -> list[str | int | None]:
         self._must_be_open()
-        planned = self._tree.plan(ops)
+        wanted = list(ops)
+        if len(wanted) > OPS_PER_TURN or self._writes_in_turn:
+            planned = await self._plan_and_take(wanted)
+        else:
+            planned = self._tree.plan(wanted)
+            self._take(planned)
+        await self._everything_synced()
+        self._watches.tell(planned.events)
+        return planned.results
+
+    async def _plan_and_take(self, ops: list[Op]) -> Planned:
+        """Nobody else may write while this is planned: the next one waits, in order."""
+        self._writes_in_turn += 1
+        try:
+            async with self._turn:
+                planned = await self._plan_in_turns(ops)
+                self._take(planned)
+                return planned
+        finally:
+            self._writes_in_turn -= 1
+
+    async def _plan_in_turns(self, ops: list[Op]) -> Planned:
+        while True:
+            self._must_be_open()
+            tree = self._tree
+            for planned in tree.plan_in_parts(ops, OPS_PER_TURN):
+                if planned is not None:
+                    return planned
+                await asyncio.sleep(0)
+                if self._tree is not tree or self._state is not _State.OPEN:
+                    break  # the disk failed: from the beginning, on what it holds
+
+    def _take(self, planned: Planned) -> None:
         durable = [change for change in planned.changes if not change.ephemeral]
         if len(self._unsynced) + len(durable) > UNSYNCED_CHANGES_MAX:
             raise StoreUnavailable("/", f"more than {UNSYNCED_CHANGES_MAX} changes wait for disk")
         self._tree.apply(planned.changes, self._tree.transaction + 1)
         if self._file is not None:
             self._unsynced += durable
-        await self._everything_synced()
-        self._watches.tell(planned.events)
-        return planned.results
 
     async def transaction(self) -> int:
         await self._everything_synced()
@@ -171,11 +206,16 @@ class EmbeddedStore(SingleWrites):
 
     def _work(self, file: JournalFile, changes: list[Change]) -> Callable[[], None]:
         if file.size_bytes > self._compact_at_bytes:
-            whole = encode_frame(self._tree.transaction, self._tree.snapshot())
-            self._compact_at_bytes = max(COMPACT_FROM_BYTES, 4 * len(whole))
-            return lambda: file.rewrite(whole)
-        frame = encode_frame(self._tree.transaction, changes)
-        return lambda: file.append(frame)
+            nodes = self._tree.snapshot()
+            return partial(self._rewrite, file, self._tree.transaction, nodes)
+        transaction = self._tree.transaction
+        return lambda: file.append(encode_frame(transaction, changes))
+
+    def _rewrite(self, file: JournalFile, transaction: int, nodes: list[Change]) -> None:
+        """Beside the loop, while nothing else is written."""
+        whole = encode_frame(transaction, nodes)
+        self._compact_at_bytes = max(COMPACT_FROM_BYTES, 4 * len(whole))
+        file.rewrite(whole)
 
     def _fail(self, waiting: list[asyncio.Future[None]], fault: OSError | RuntimeError) -> None:
         self._state = _State.FAILED

@@ -24,6 +24,8 @@ log = logging.getLogger("kafka.server.KafkaServer")
 
 FILE_HEADER = b"moldau-metadata\x01"
 FRAME_MAGIC = b"\xf0mdl"
+MODE = 0o600
+"""For nobody else: what users log in with is in the file."""
 _FRAME = struct.Struct(">4sII")
 _FRAME_START = struct.Struct(">QI")
 _PUT = struct.Struct(">BHIiQI")
@@ -79,7 +81,7 @@ class JournalFile:
     def rewrite(self, frame: bytes) -> None:
         """Replace the whole file by one frame; a crash leaves the old file or the new one."""
         beside = self.path + ".tmp"
-        fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, MODE)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             _write_whole(fd, FILE_HEADER + frame, 0)
@@ -196,7 +198,7 @@ def _decode_changes(payload: bytes, position: int) -> Iterator[Change]:
 
 
 def _open_locked(path: str) -> int:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, MODE)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as held:

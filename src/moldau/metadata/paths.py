@@ -9,7 +9,7 @@ are skipped, older versions without newer fields are accepted. A known field of 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from moldau.metadata import fields as checked
@@ -20,6 +20,8 @@ CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CLUSTER_ID = "/cluster/id"
 BROKER_IDS = "/brokers/ids"
+BROKER_FEATURES = {"transaction.version": 2}
+"""What a broker says at its registration that it knows, beyond what Apache Kafka 3.9 does."""
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
@@ -27,6 +29,7 @@ GROUP_CONFIGS = "/config/groups"
 CLIENT_METRICS = "/config/client-metrics"
 CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
+BROKER_SEQUENCE = "/brokers/seqid"
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
@@ -47,7 +50,7 @@ PERSISTENT_PATHS = (
     DELETE_TOPICS,
     "/brokers",
     BROKER_IDS,
-    "/brokers/seqid",
+    BROKER_SEQUENCE,
     TOPICS,
     "/cluster",
     "/config",
@@ -100,6 +103,11 @@ def partition_path(topic: str, partition: int) -> str:
 
 def partition_state_path(topic: str, partition: int) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def config_path(entity: str) -> str:
+    """`entity` is a kind and a name, for example topics/orders."""
+    return f"/config/{entity}"
 
 
 def topic_config_path(topic: str) -> str:
@@ -171,7 +179,10 @@ def encode_broker(node: BrokerNode, now_ms: Millis) -> bytes:
     # Host and port on top are for clients that know no listeners: the first plaintext one.
     plain = next((e for e in node.endpoints if e.security_protocol == "PLAINTEXT"), None)
     fields: dict[str, object] = {
-        "features": {},
+        "features": {
+            name: {"min_version": 1, "max_version": level}
+            for name, level in BROKER_FEATURES.items()
+        },
         "listener_security_protocol_map": {e.listener: e.security_protocol for e in node.endpoints},
         "endpoints": [_connection_text(e) for e in node.endpoints],
     }
@@ -193,6 +204,12 @@ def decode_broker(broker: BrokerId, data: bytes) -> BrokerNode:
     protocols: dict[str, str] = fields.get("listener_security_protocol_map") or {}
     endpoints = tuple(_endpoint_of(text, protocols) for text in fields["endpoints"])
     return BrokerNode(broker, endpoints, _rack(fields))
+
+
+def decode_broker_features(data: bytes) -> dict[str, int]:
+    """The highest level of each feature that the broker says it knows."""
+    features = _decode(data).get("features") or {}
+    return {name: checked.number(known["max_version"]) for name, known in features.items()}
 
 
 def _rack(fields: Mapping[str, Any]) -> str | None:
@@ -328,11 +345,6 @@ def decode_feature(data: bytes) -> dict[str, int]:
         name: int(level["max_version_level"] if isinstance(level, dict) else level)
         for name, level in levels.items()
     }
-
-
-def encode_isr_changes(partitions: Iterable[tuple[str, int]]) -> bytes:
-    rows = [{"topic": topic, "partition": partition} for topic, partition in partitions]
-    return _encode({"version": 1, "partitions": rows})
 
 
 def decode_isr_changes(data: bytes) -> list[tuple[str, int]]:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from moldau.net.log_limit import LogLimit
+from moldau.model.log_line_limit import LogLimit
 
 log = logging.getLogger("kafka.zk.KafkaZkClient")
 log.addFilter(LogLimit())

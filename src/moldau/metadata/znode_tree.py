@@ -6,7 +6,7 @@ the same changes again, so the rules are checked once and replay cannot fail.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from moldau.metadata.store import (
@@ -75,7 +75,18 @@ class ZnodeTree:
 
     def plan(self, ops: Iterable[Op]) -> Planned:
         """What the ops would change, all of them; raises the refusal of the first that may not."""
-        return _Plan(self).run(ops)
+        return next(self.plan_in_parts(ops, 0))  # type: ignore[return-value]
+
+    def plan_in_parts(self, ops: Iterable[Op], part: int) -> Iterator[Planned | None]:
+        """As `plan`, a part of so many ops at a time: None until the last. The tree may not change
+        meanwhile. 0 makes one part of all."""
+        plan = _Plan(self)
+        results = []
+        for count, op in enumerate(ops, 1):
+            results.append(plan.result(op))
+            if part and not count % part:
+                yield None
+        yield plan.planned(results)
 
     def apply(self, changes: Iterable[Change], transaction: int) -> None:
         for change in changes:
@@ -124,13 +135,12 @@ class _Plan:
         self._child_counts: dict[str, int] = {}
         self._events: dict[str, None] = {}
 
-    def run(self, ops: Iterable[Op]) -> Planned:
-        results = [self._result(op) for op in ops]
+    def planned(self, results: list[str | int | None]) -> Planned:
         changes = (self._change(path, put) for path, put in self._touched.items())
         kept = [change for change in changes if change is not None]
         return Planned(kept, results, list(self._events))
 
-    def _result(self, op: Op) -> str | int | None:
+    def result(self, op: Op) -> str | int | None:
         match op:
             case Create():
                 return self._create(op)

@@ -4,7 +4,8 @@ kazoo talks to the ensemble on threads of its own; here every call becomes a fut
 every call has a time-out, because a session that nobody answers would otherwise keep its caller for
 ever. kazoo's watches fire once: they are set again before the listener is told, so that whatever
 changes after the listener has looked is told again. When a session is lost, kazoo starts a new one
-by itself; the ephemeral nodes of the old one are for their owner to make again.
+by itself; the ephemeral nodes of the old one are for their owner to make again. A connection of
+kazoo's that has died (it does of an answer that it did not expect) is started anew here.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafka.zookeeper.ZooKeeperClient")
 
 CALLS_IN_FLIGHT_MAX = 100_000
+CLOSED = "CLOSED"
+"""What kazoo calls a client that does nothing any more: it was stopped, or its thread has died."""
+REVIVAL_PAUSE_SECONDS = 0.5
 NOTHING = b""
 """Written as a node without data, which `get` of ZooKeeper's shell shows as null."""
 
@@ -54,6 +58,7 @@ class ZooKeeperStore:
         self._listeners: list[Callable[[SessionState], None]] = []
         self._unanswered = 0
         self._is_closed = False
+        self._reviving: asyncio.Future[object] | None = None
 
     @property
     def session_id(self) -> int:
@@ -94,6 +99,8 @@ class ZooKeeperStore:
         client = self._client
         if client is not None:
             assert self._loop is not None
+            if self._reviving is not None:
+                await asyncio.wait((self._reviving,))
             await self._loop.run_in_executor(None, _stop, client)
 
     @staticmethod
@@ -129,6 +136,27 @@ class ZooKeeperStore:
             case "LOST" if not first:
                 log.warning("[ZooKeeperClient Kafka server] Session expired.")
                 self._tell_session(SessionState.EXPIRED)
+                self._revive_later()
+
+    def _revive_later(self) -> None:
+        """kazoo begins another session by itself, unless its thread is gone."""
+        assert self._client is not None and self._loop is not None
+        if self._client.client_state == CLOSED:
+            log.warning("[ZooKeeperClient Kafka server] The connection has ended by itself.")
+            self._loop.call_later(REVIVAL_PAUSE_SECONDS, self._revive)
+
+    def _revive(self) -> None:
+        if not self._is_closed:
+            assert self._client is not None and self._loop is not None
+            log.info("[ZooKeeperClient Kafka server] Initializing a new session.")
+            self._reviving = self._loop.run_in_executor(None, self._client.start_async)
+            self._reviving.add_done_callback(self._revived)
+
+    def _revived(self, outcome: asyncio.Future[object]) -> None:
+        assert self._loop is not None
+        if (fault := outcome.exception()) is not None:
+            log.error("[ZooKeeperClient Kafka server] No new session yet: %s", fault)
+            self._loop.call_later(REVIVAL_PAUSE_SECONDS, self._revive)
 
     def _tell_session(self, state: SessionState) -> None:
         for listener in tuple(self._listeners):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
 
-    from moldau.config.broker import BrokerConfig
+    from moldau.config.broker_config import BrokerConfig
 
 
 class ZooKeeperAccess(NamedTuple):

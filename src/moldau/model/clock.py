@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from moldau.model.names import Millis
+
+
+class Now(NamedTuple):
+    """One moment, by both clocks: what a state machine is told of the time."""
+
+    wall_ms: Millis
+    """For what is stored and for what is counted from a stored time."""
+    monotonic_ms: Millis
+    """For timers and for whatever is counted from a moment in this process."""
 
 
 class Clock(Protocol):

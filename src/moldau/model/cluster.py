@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from moldau.model.names import BrokerId, TopicId
 
 NO_LEADER: BrokerId = -1
+NO_STATE = -1
+"""Stands for the version of a partition's state where there is none yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,10 +222,16 @@ RETRIABLE = frozenset(
 )
 
 
+MESSAGE_LENGTH_MAX = 2_000
+"""Characters. A client's own words may be in it, and old answers have room for 32 KiB."""
+
+
 class ApiError(Exception):
     """A refusal that is part of the protocol: the code, and a sentence for people."""
 
     def __init__(self, error: Error, message: str = "") -> None:
+        if len(message) > MESSAGE_LENGTH_MAX:
+            message = f"{message[:MESSAGE_LENGTH_MAX]}..."
         super().__init__(message or error.sentence)
         self.error = error
         self.message = message

@@ -12,6 +12,7 @@ import socket
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.net.connection import host_of
+from moldau.net.entrance import OPEN_ENTRANCE, Entrance
 
 if TYPE_CHECKING:
     from moldau.net.server import Server, SocketSettings
@@ -38,9 +39,12 @@ class BindFault(Exception):
 
 
 class Acceptor:
-    def __init__(self, server: Server, listener: Listener) -> None:
+    def __init__(
+        self, server: Server, listener: Listener, entrance: Entrance = OPEN_ENTRANCE
+    ) -> None:
         """Takes the address; `listener` has the real port then. Raises BindFault."""
         self._server = server
+        self.entrance = entrance
         self._socket = _bound_socket(listener, server.settings)
         self.listener = listener._replace(port=self._socket.getsockname()[1])
         self.connection_count = 0
@@ -128,7 +132,7 @@ class Acceptor:
         except OSError:
             client.close()  # already gone again
             return
-        self._server.admit(client, peer, self)
+        self._server.admit(self.entrance.transport(client), peer, self)
 
 
 def _bound_socket(listener: Listener, settings: SocketSettings) -> socket.socket:

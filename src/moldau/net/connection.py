@@ -11,23 +11,24 @@ does not take its answers slows down itself alone.
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from moldau.model.names import Millis
+from moldau.net.answer_sending import UNSENT_BYTES_MAX, AnswerSender
+from moldau.net.answers import Answer, Disconnect, Pause
 from moldau.net.inbox import READ_BYTES, Inbox
-from moldau.net.outgoing import Outgoing
-from moldau.wire.framing import Chunk
+from moldau.net.login import Login, log_failure
+from moldau.net.transport import HandshakeFault, Transport
+from moldau.security.naming.principal import ANONYMOUS, Principal
+from moldau.wire.request_framing import Chunk
 
 if TYPE_CHECKING:
     from moldau.net.acceptor import Acceptor
     from moldau.net.server import Server
 
-UNSENT_BYTES_MAX = 1024 * 1024
-"""No further request of a connection is started while more than this is unsent."""
-JOIN_BYTES_MAX = 64 * 1024
-"""Answers are copied into one piece up to this; longer ones are gathered by the kernel."""
 REQUESTS_PER_TURN = 128
 WAITING_MAX = 64
 """Requests of one connection that may be unanswered at once."""
@@ -37,24 +38,7 @@ _size_at = struct.Struct(">i").unpack_from
 _api_key_at = struct.Struct(">h").unpack_from
 
 
-class Disconnect(Exception):
-    """The client broke the protocol: the connection ends, and the log says why in one line."""
-
-
-class Answer:
-    """A request's place in the order of answers; `chunks` is None until it is answered."""
-
-    __slots__ = ("chunks", "may_be_overtaken", "request_bytes")
-
-    def __init__(self, chunks: list[Chunk] | None = None) -> None:
-        self.chunks = chunks
-        self.request_bytes = 0
-        """What its request holds of `queued.max.request.bytes`."""
-        self.may_be_overtaken = True
-        """Not while its work is still being done: then the next request has to wait."""
-
-    def cancel(self) -> None:
-        """The connection is gone: whoever works on the answer may stop."""
+Begin = Callable[["Connection", memoryview], "list[Chunk] | Answer"]
 
 
 def host_of(peer: tuple[Any, ...]) -> str:
@@ -62,60 +46,64 @@ def host_of(peer: tuple[Any, ...]) -> str:
     return str(peer[0]).removeprefix("::ffff:")
 
 
-class Connection:
+class Connection(AnswerSender):
     __slots__ = (
         "_begin",
         "_ends_when_sent",
         "_inbox",
         "_is_reading",
-        "_is_writing",
-        "_outgoing",
+        "_login",
         "_receive",
         "_request_bytes_max",
         "_reserved_bytes",
-        "_server",
-        "_socket",
         "_waiting",
         "_waits_alone",
         "acceptor",
         "client_host",
         "client_port",
-        "is_closed",
+        "client_software",
         "listener",
         "memory",
         "number",
-        "tick_seen",
+        "principal",
+        "read_ns",
     )
 
     def __init__(
-        self, sock: socket.socket, peer: tuple[Any, ...], acceptor: Acceptor, server: Server
+        self, transport: Transport, peer: tuple[Any, ...], acceptor: Acceptor, server: Server
     ) -> None:
-        self._socket = sock
-        self._server = server
-        self._receive = sock.recv_into
-        self._begin = server.requests.begin
+        super().__init__(transport, server)
+        self._receive = transport.receive_into
+        self._begin: Begin = server.answerer.begin
         self._request_bytes_max = server.settings.request_bytes_max
         self._inbox = Inbox()
-        self._outgoing = Outgoing(sock)
         self._waiting: deque[Answer] = deque()
         self._waits_alone = False
         self._reserved_bytes = 0
         self._is_reading = False
-        self._is_writing = False
         self._ends_when_sent = False
         self.acceptor = acceptor
         self.listener = acceptor.listener
         self.client_host = host_of(peer)
         self.client_port = int(peer[1])
         self.number = server.connections_accepted
+        self.principal = ANONYMOUS
+        self.client_software = ("", "")
+        """Name and version, as the client's library has told them."""
         self.memory: dict[int, Any] = {}
         """For whoever answers the requests: what it wants to remember about this client."""
-        self.is_closed = False
-        self.tick_seen = server.tick
+        self.read_ns = 0
+        self._login: Login | None = None
+        authenticator = acceptor.entrance.authenticator(transport)
+        if authenticator is not None:
+            self._ask_for_login(Login(authenticator, server))
         self._read(True)
 
     def __str__(self) -> str:
         return f"{self.client_host}:{self.client_port}-{self.number} listener={self.listener.name}"
+
+    def fileno(self) -> int:
+        return self._transport.fileno()
 
     @property
     def is_waiting(self) -> bool:
@@ -123,16 +111,45 @@ class Connection:
         return bool(self._waiting)
 
     @property
-    def bytes_unsent(self) -> int:
-        return self._outgoing.bytes_unsent
-
-    @property
-    def memory_unsent(self) -> int:
-        return self._outgoing.memory_unsent
-
-    @property
     def buffer_bytes(self) -> int:
         return self._inbox.capacity_bytes
+
+    # Who it is
+
+    def _ask_for_login(self, login: Login) -> None:
+        self._login = login
+        self._begin = login.begin
+        self._request_bytes_max = min(self._request_bytes_max, login.frame_bytes_max)
+        self._server.logins.add(self, login)
+
+    def become(self, principal: Principal) -> None:
+        """From now on the requests are this one's; nothing that was remembered holds any more."""
+        if principal != self.principal:
+            self.principal = principal
+            self.memory.clear()
+
+    def let_in(self, principal: Principal, begin: Begin | None) -> None:
+        """The client is known: its requests are served, by way of `begin` if there is one."""
+        self.become(principal)
+        self._login = None
+        self._request_bytes_max = self._server.settings.request_bytes_max
+        self._begin = begin or self._server.answerer.begin
+
+    def turn_away(self, reason: str) -> None:
+        """The client is not who it should be, or cannot say so; it hears of it late."""
+        log_failure(self, reason)
+        self._server.logins.forget(self)
+        self._end_when_sent()
+        self._cancel_waiting()
+        self._server.loop.call_later(self._server.settings.failed_login_delay_ms / 1000, self.close)
+
+    def time_requests(self, before: Begin) -> None:
+        """Somebody listens now, or nobody does any more. An authenticator that stays in the way
+        asks the server for whoever answers each time."""
+        self.read_ns = 0
+        self.timed.clear()
+        if self._begin == before:
+            self._begin = self._server.answerer.begin
 
     # Requests
 
@@ -143,6 +160,7 @@ class Connection:
             try:
                 count = self._receive(room)
             except (BlockingIOError, InterruptedError):
+                self._stalled()
                 return
             except OSError as fault:
                 self._broken(fault)
@@ -151,6 +169,12 @@ class Connection:
                 self._client_ended()
                 return
             self.tick_seen = self._server.tick
+            if self._server.times is not None:
+                self.read_ns = self._server.times.now_ns()
+            if self._login is not None:
+                self._stalled()
+                if self._ends_when_sent:
+                    return
             inbox.end += count
             self._serve()
             # Only a read that filled its room can have left more of a long frame behind.
@@ -158,7 +182,25 @@ class Connection:
                 return
             inbox.widen()
             if not inbox.rest_of_frame:
+                self._look_inside()
                 return
+
+    def _look_inside(self) -> None:
+        """The descriptor tells of bytes that the kernel has, not of those a transport holds."""
+        if self._transport.has_pending:
+            self._server.loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._is_reading and self._transport.has_pending:
+            self._readable()
+
+    def _stalled(self) -> None:
+        """Only a transport that has to agree with the other side first has anything to do here."""
+        transport = self._transport
+        if transport.wants_to_write:
+            self._write(True)
+        if self._login is not None and transport.is_ready:
+            self._login.greet(self)
 
     def _serve(self) -> None:
         """Start every request that is here in full and may start now, then send the answers."""
@@ -190,11 +232,11 @@ class Connection:
             if self._reserved_bytes and frame_bytes > READ_BYTES:
                 self._hand_over_reserved(answer)
             if isinstance(answer, Answer):
-                self._wait_for(answer, view, position - size)
+                self._wait_for(answer, view, position - size, size)
                 inbox.give_up(position)
                 view, end, position = inbox.view, inbox.end, 0
             elif waiting:
-                self._wait_for(Answer(answer), view, position - size)
+                self._wait_for(Answer(answer), view, position - size, size)
             elif len(answer) == 1:
                 out += answer
                 out_bytes += len(answer[0])
@@ -203,6 +245,8 @@ class Connection:
                 out_bytes = self._send_all(out)
         if out:
             self._send_joined(out, out_bytes)
+        if self.timed:
+            self._note_sent()
         if position == end and self._is_reading and not inbox.rest_of_frame:
             inbox.end = 0
         elif not self.is_closed:
@@ -245,13 +289,20 @@ class Connection:
         (api_key,) = _api_key_at(view, position)
         return self._server.may_overlap(api_key)
 
-    def _wait_for(self, answer: Answer, view: memoryview, position: int) -> None:
-        (api_key,) = _api_key_at(view, position)
+    def _wait_for(self, answer: Answer, view: memoryview, position: int, size: int) -> None:
         if self._waiting:
             self._server.overlapping += 1
-        elif api_key not in self._server.overlapping_apis:
+        elif size < 2 or _api_key_at(view, position)[0] not in self._server.overlapping_apis:
             self._waits_alone = True
         self._waiting.append(answer)
+
+    def pause(self, pause_ms: Millis) -> None:
+        """Start nothing more for a while, once what is under way is answered: the client has had
+        more than its share. What it sends meanwhile is kept, as far as there is room."""
+        if not self.is_closed:
+            if self._waiting:
+                self._server.overlapping += 1
+            self._waiting.append(Pause(self._server.loop, pause_ms / 1000, self.answered, []))
 
     def answered(self) -> None:
         """One of the awaited answers is here: send those whose turn it is, then go on."""
@@ -261,88 +312,39 @@ class Connection:
         out: list[Chunk] = []
         while waiting and (chunks := waiting[0].chunks) is not None:
             out += chunks
-            self._server.request_memory.give_back(waiting.popleft().request_bytes)
+            answer = waiting.popleft()
+            self._server.request_memory.give_back(answer.request_bytes)
+            if answer.timed is not None:
+                self._note_answered(answer.timed)
             if waiting:
                 self._server.overlapping -= 1
         if not waiting:
             self._waits_alone = False
         self._send_all(out)
+        if self.timed:
+            self._note_sent()
         self.tick_seen = self._server.tick
+        if self._ends_when_sent and not waiting and not self._outgoing.bytes_unsent:
+            self.close()
         self.go_on()
 
-    # Sending
-
-    def _send_joined(self, out: list[Any], out_bytes: int) -> None:
-        """The usual case: a few small answers and a client that takes them."""
-        if self._outgoing.bytes_unsent or out_bytes > JOIN_BYTES_MAX:
-            self._send_all(out)
-            return
-        data = out[0] if len(out) == 1 else b"".join(out)
-        try:
-            sent = self._socket.send(data)
-        except (BlockingIOError, InterruptedError):
-            sent = 0
-        except OSError as fault:
-            self._broken(fault)
-            return
-        if sent < out_bytes:
-            self._outgoing.push((memoryview(data)[sent:],))
-            self._write(True)
-
-    def _send_all(self, out: list[Chunk]) -> int:
-        """Send or queue the chunks; the list is empty and 0 bytes long then."""
-        if self.is_closed:
-            out.clear()
-            return 0
-        outgoing = self._outgoing
-        outgoing.push(out)
-        out.clear()
-        if outgoing.bytes_unsent and not self._is_writing:
-            try:
-                outgoing.send()
-            except OSError as fault:
-                self._broken(fault)
-                return 0
-            if outgoing.bytes_unsent:
-                self._write(True)
-        if outgoing.bytes_unsent > UNSENT_BYTES_MAX:
-            self._server.unsent.note(self)
-        return 0
-
-    def _writable(self) -> None:
-        outgoing = self._outgoing
-        try:
-            sent = outgoing.send()
-        except OSError as fault:
-            self._broken(fault)
-            return
-        if sent:
-            self.tick_seen = self._server.tick
-        if not outgoing.bytes_unsent:
-            self._write(False)
-            if self._ends_when_sent:
-                self.close()
-                return
-        if outgoing.bytes_unsent <= UNSENT_BYTES_MAX and not self._is_reading:
+    def _sent_some(self) -> None:
+        bytes_unsent = self._outgoing.bytes_unsent
+        if self._ends_when_sent and not bytes_unsent and not self._waiting:
+            self.close()
+        elif bytes_unsent <= UNSENT_BYTES_MAX and not self._is_reading:
             self._serve()
 
     # The descriptor's events; the loop is told only of changes
 
     def _read(self, wanted: bool) -> None:
         if wanted and not self._is_reading and not self._ends_when_sent:
-            self._server.loop.add_reader(self._socket.fileno(), self._readable)
+            self._server.loop.add_reader(self._transport.fileno(), self._readable)
             self._is_reading = True
+            self._look_inside()
         elif not wanted and self._is_reading:
-            self._server.loop.remove_reader(self._socket.fileno())
+            self._server.loop.remove_reader(self._transport.fileno())
             self._is_reading = False
-
-    def _write(self, wanted: bool) -> None:
-        if wanted and not self._is_writing and not self.is_closed:
-            self._server.loop.add_writer(self._socket.fileno(), self._writable)
-            self._is_writing = True
-        elif not wanted and self._is_writing:
-            self._server.loop.remove_writer(self._socket.fileno())
-            self._is_writing = False
 
     # The end
 
@@ -362,13 +364,36 @@ class Connection:
 
     def refuse(self, reason: str) -> None:
         """End the connection because of what the client did."""
-        if not self.is_closed:
-            self._server.refused(self, reason)
-            self.close()
+        if self.is_closed:
+            return
+        if self._login is not None:
+            self.turn_away(reason)
+            return
+        self._server.refused(self, reason)
+        self.close()
 
     def _broken(self, fault: OSError) -> None:
+        if isinstance(fault, HandshakeFault):
+            self.turn_away(str(fault.strerror))
+            return
         self._server.broke(self, fault)
         self.close()
+
+    def end_after(self, seconds: float) -> None:
+        """What is answered now is the last of it, and then the connection ends."""
+        if not self.is_closed:
+            self._server.overlapping += 1
+            self._waiting.append(Pause(self._server.loop, seconds, self._say_nothing_more, []))
+            self.answered()
+
+    def _say_nothing_more(self) -> None:
+        self._end_when_sent()
+        self.answered()
+
+    def _end_when_sent(self) -> None:
+        self._ends_when_sent = True
+        self._read(False)
+        self._inbox.end = 0
 
     def _cancel_waiting(self) -> None:
         waiting = self._waiting
@@ -393,5 +418,6 @@ class Connection:
         self._reserved_bytes = 0
         self._outgoing.drop()
         self._inbox.end = 0
-        self._socket.close()
+        self._server.logins.forget(self)
+        self._transport.close()
         self._server.forget(self)

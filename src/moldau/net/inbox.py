@@ -6,11 +6,14 @@ claimed size alone costs nothing) and shrinks when the client falls silent.
 
 from __future__ import annotations
 
+import mmap
+
 START_BYTES = 16 * 1024
 READ_BYTES = 64 * 1024
 """Read at once while no frame is known to be longer; a longer frame is then read to its end
 exactly, so that large frames never have to be moved within the buffer."""
 GROWTH = 4
+CLEARED_BYTES_MAX = 1024 * 1024
 
 
 class Inbox:
@@ -80,7 +83,7 @@ class Inbox:
             self._renew(START_BYTES, memoryview(b""))
 
     def _renew(self, capacity_bytes: int, content: memoryview) -> None:
-        self.view = memoryview(bytearray(capacity_bytes))
+        self.view = memoryview(_room_of(capacity_bytes))
         self.fresh = self.view[:READ_BYTES]
         self.end = len(content)
         self.view[: self.end] = content
@@ -90,3 +93,11 @@ class Inbox:
 def _rounded(size_bytes: int) -> int:
     """Up to whole reads, so that frames of nearly the same size share one buffer."""
     return -(-size_bytes // READ_BYTES) * READ_BYTES
+
+
+def _room_of(capacity_bytes: int) -> bytearray | mmap.mmap:
+    """Much room comes as pages that the system makes when they are first written to: to clear tens
+    of megabytes at once would keep everybody waiting."""
+    if capacity_bytes <= CLEARED_BYTES_MAX:
+        return bytearray(capacity_bytes)
+    return mmap.mmap(-1, capacity_bytes)

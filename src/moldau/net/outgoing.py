@@ -1,30 +1,25 @@
 """What waits to be sent on one connection: bytes and pieces of files, in order.
 
-Neighbouring byte strings leave in one system call, file regions go from the page cache to the
-socket without passing through this process. A turn is bounded, so that one fast reader with a
+Neighbouring byte strings leave in one call; how a piece of a file leaves is the transport's
+affair. A turn is bounded, so that one fast reader with a
 long queue cannot keep the loop from the others.
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import socket
 from collections import deque
 from collections.abc import Iterable
 
 from moldau.model.regions import FileRegion
-from moldau.wire.framing import Chunk
-
-Octets = bytes | memoryview
+from moldau.net.transport import Octets, Transport
+from moldau.wire.request_framing import Chunk
 
 TURN_BYTES_MAX = 2 * 1024 * 1024
 """Sent on one connection before the others get their turn."""
-COPY_BYTES = 256 * 1024
-"""Read at once where the kernel cannot send from the file itself."""
 GATHER_MAX = 64
 MORE_FOLLOWS = getattr(socket, "MSG_MORE", 0)
-SENDFILE_UNAVAILABLE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSOCK, errno.ENOTSUP}
 
 
 class RegionCutShort(OSError):
@@ -32,12 +27,11 @@ class RegionCutShort(OSError):
 
 
 class Outgoing:
-    __slots__ = ("_chunks", "_copies_files", "_socket", "bytes_unsent")
+    __slots__ = ("_chunks", "_transport", "bytes_unsent")
 
-    def __init__(self, sock: socket.socket, *, copies_files: bool = False) -> None:
-        self._socket = sock
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
         self._chunks: deque[Octets | FileRegion] = deque()
-        self._copies_files = copies_files or not hasattr(os, "sendfile")
         self.bytes_unsent = 0
 
     @property
@@ -77,20 +71,9 @@ class Outgoing:
 
     def _send_region(self, region: FileRegion, bytes_max: int) -> int:
         wanted = min(region.size_bytes, bytes_max)
-        if self._copies_files:
-            sent = self._copy_region(region, wanted)
-        else:
-            try:
-                sent = os.sendfile(
-                    self._socket.fileno(), region.file.fileno(), region.position, wanted
-                )
-            except OSError as fault:
-                if fault.errno not in SENDFILE_UNAVAILABLE:
-                    raise
-                self._copies_files = True
-                return 0
-            if sent == 0:
-                raise _cut_short(region)
+        sent = self._transport.send_file(region.file, region.position, wanted)
+        if sent == 0:
+            raise _cut_short(region)
         if sent == region.size_bytes:
             self._chunks.popleft()
         else:
@@ -98,12 +81,6 @@ class Outgoing:
                 region.file, region.position + sent, region.size_bytes - sent
             )
         return sent
-
-    def _copy_region(self, region: FileRegion, wanted: int) -> int:
-        piece = os.pread(region.file.fileno(), min(wanted, COPY_BYTES), region.position)
-        if not piece:
-            raise _cut_short(region)
-        return self._socket.send(piece)
 
     def _send_bytes(self) -> int:
         """One system call for the byte strings at the head of the queue."""
@@ -118,9 +95,9 @@ class Outgoing:
                 break
             pieces.append(chunk)
         if len(pieces) == 1:
-            sent = self._socket.send(pieces[0], flags)
+            sent = self._transport.send(pieces[0], flags)
         else:
-            sent = self._socket.sendmsg(pieces, (), flags)
+            sent = self._transport.send_pieces(pieces, flags)
         self._forget(pieces, sent)
         return sent
 

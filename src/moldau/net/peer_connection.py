@@ -11,10 +11,15 @@ from collections import deque
 from typing import Any
 
 from moldau import __version__
-from moldau.net.frames import Frame, FrameBuffer, FrameError
+from moldau.net.request_frames import Frame, FrameBuffer, FrameError
 from moldau.wire.apis import APIS, api, response_class
-from moldau.wire.framing import API_VERSIONS, decode_response, encode_request, read_correlation_id
 from moldau.wire.primitives import DecodeError
+from moldau.wire.request_framing import (
+    API_VERSIONS,
+    decode_response,
+    encode_request,
+    read_correlation_id,
+)
 from moldau.wire.schema import Message
 
 FRAME_BYTES_MAX = 1024 * 1024 * 1024

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.model.cluster import Endpoint
 from moldau.model.names import BrokerId, Millis
 from moldau.net.peer_connection import PeerConnection, PeerUnreachable
 from moldau.wire.schema import Message
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 __all__ = ["PeerCalls", "PeerUnreachable", "Peers"]
 
@@ -71,9 +74,11 @@ class Peers:
         *,
         client_id: str,
         connect_timeout_ms: Millis = CONNECT_TIMEOUT_MS,
+        tls: Callable[[], SSLContext | None] = lambda: None,
     ) -> None:
         """`endpoint_of` gives a broker's address on the listener that brokers use among
-        themselves; None if the broker is not known."""
+        themselves; None if the broker is not known. `tls` is asked for each connection."""
+        self._tls = tls
         self._loop = loop
         self._endpoint_of = endpoint_of
         self._client_id = client_id
@@ -150,8 +155,10 @@ class Peers:
         name = f"broker {broker} at {host}:{port}"
         try:
             async with asyncio.timeout(self._connect_timeout_ms / 1000):
+                tls = self._tls()
+                secured: dict[str, Any] = {} if tls is None else {"ssl": tls}
                 _, connection = await self._loop.create_connection(
-                    lambda: PeerConnection(self._loop, name, self._client_id), host, port
+                    lambda: PeerConnection(self._loop, name, self._client_id), host, port, **secured
                 )
         except (OSError, TimeoutError) as fault:
             line.refused(self._loop.time())

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from moldau.model.log_line_limit import LogLimit
 from moldau.net.acceptor import Acceptor, Listener
-from moldau.net.connection import Answer, Connection
-from moldau.net.log_limit import LogLimit
+from moldau.net.answers import Answer
+from moldau.net.connection import Connection
+from moldau.net.entrance import OPEN_ENTRANCE, Entrance
+from moldau.net.login import Logins
 from moldau.net.outgoing import RegionCutShort
 from moldau.net.request_memory import RequestMemory
+from moldau.net.request_times import RequestTimes
+from moldau.net.transport import Transport
 from moldau.net.unsent_answers import UnsentAnswers
-from moldau.wire.framing import Chunk
+from moldau.wire.request_framing import Chunk
 
 log = logging.getLogger("kafka.network.SocketServer")
 log.addFilter(LogLimit())
@@ -61,6 +65,8 @@ class SocketSettings:
     """Bytes of long requests that are read or worked on, of all connections; -1 sets no bound."""
     answer_bytes_held_max: int = 128 * 1024 * 1024
     """Bytes of answers that slow clients have not taken, of all connections."""
+    failed_login_delay_ms: int = 100
+    """How long a client that could not log in waits for the answer and the end."""
 
 
 class Server:
@@ -74,6 +80,10 @@ class Server:
         self.loop = loop
         self.settings = settings
         self.requests = requests
+        self.answerer: Requests = requests
+        """Who gets the frames: `requests`, or who takes the time of what they do."""
+        self.times: RequestTimes | None = None
+        self.logins = Logins(loop)
         self.overlapping_apis = overlapping_apis
         self.overlapping = 0
         self.request_memory = RequestMemory(loop, settings.request_bytes_held_max)
@@ -86,9 +96,9 @@ class Server:
         self._per_ip: Counter[str] = Counter()
         self._sweep_timer: asyncio.TimerHandle | None = None
 
-    def bind(self, listener: Listener) -> Listener:
+    def bind(self, listener: Listener, entrance: Entrance = OPEN_ENTRANCE) -> Listener:
         """Take the address; the listener with the port that it really got. Raises BindFault."""
-        acceptor = Acceptor(self, listener)
+        acceptor = Acceptor(self, listener, entrance)
         self._acceptors.append(acceptor)
         return acceptor.listener
 
@@ -104,8 +114,23 @@ class Server:
         self._acceptors.clear()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
+        self.logins.stop()
+        self.unsent.stop()
         for connection in list(self.connections):
             connection.close()
+
+    def take_times(self, times: RequestTimes | None) -> None:
+        """Take every request's times from now on, or none's any more."""
+        before = self.answerer.begin
+        self.times = times
+        self.answerer = self.requests if times is None else times
+        for connection in self.connections:
+            connection.time_requests(before)
+
+    def forget_callers(self) -> None:
+        """What was remembered about clients does not hold any more: limits or rules changed."""
+        for connection in self.connections:
+            connection.memory.clear()
 
     def reconfigure(self, settings: SocketSettings) -> None:
         """New limits hold for whoever comes next; sockets that are open keep theirs."""
@@ -124,9 +149,9 @@ class Server:
 
     # Told by acceptors and connections
 
-    def admit(self, client: socket.socket, peer: tuple[Any, ...], acceptor: Acceptor) -> None:
+    def admit(self, transport: Transport, peer: tuple[Any, ...], acceptor: Acceptor) -> None:
         self.connections_accepted += 1
-        connection = Connection(client, peer, acceptor, self)
+        connection = Connection(transport, peer, acceptor, self)
         self.connections.add(connection)
         self._per_ip[connection.client_host] += 1
         acceptor.connection_count += 1

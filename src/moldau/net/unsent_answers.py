@@ -1,14 +1,19 @@
 """The memory that answers to slow clients may hold together: `queued.max.response.bytes`.
 
 A connection starts no request while much of the last answer is unsent, so what it holds is one
-answer. Many connections could still fill the memory: beyond the limit the one that holds the most
-is closed. Clients that take their answers are never noticed here.
+answer. Many connections could still fill the memory: beyond half of the limit those are closed that
+take nothing, beyond the limit those that take slowly too, each time the one that holds the most.
+A client that is alone with a very long answer and takes it is served, however long that is.
 """
 
 from __future__ import annotations
 
 import asyncio
 from typing import Protocol
+
+LOOK_SECONDS = 0.1
+TAKEN_BYTES_MIN = 64 * 1024
+"""Who takes less between two looks takes nothing."""
 
 
 class SlowClient(Protocol):
@@ -24,22 +29,50 @@ class SlowClient(Protocol):
 class UnsentAnswers:
     def __init__(self, loop: asyncio.AbstractEventLoop, limit_bytes: int) -> None:
         self._loop = loop
-        self._slow: set[SlowClient] = set()
-        self._is_due = False
+        self._held: dict[SlowClient, int] = {}
+        """What each held at the last look; more than there is for one that is new."""
+        self._next_look: asyncio.TimerHandle | None = None
         self.limit_bytes = limit_bytes
 
     def note(self, client: SlowClient) -> None:
         """This client has left a long answer lying."""
-        self._slow.add(client)
-        if not self._is_due:
-            self._is_due = True
-            self._loop.call_soon(self._look)
+        self._held.setdefault(client, 2**63)
+        if sum(each.memory_unsent for each in self._held) > self.limit_bytes:
+            self._loop.call_soon(self._make_room)
+        if self._next_look is None:
+            self._next_look = self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def stop(self) -> None:
+        if self._next_look is not None:
+            self._next_look.cancel()
 
     def _look(self) -> None:
-        self._is_due = False
-        held = {client: client.memory_unsent for client in self._slow if not client.is_closed}
-        held = {client: count for client, count in held.items() if count}
-        while sum(held.values()) > self.limit_bytes:
-            most = max(held, key=held.__getitem__)
-            most.refuse(f"it has not taken {held.pop(most)} bytes of answers, and others need room")
-        self._slow = set(held)
+        now = self._holders()
+        idle = {
+            client: count
+            for client, count in now.items()
+            if self._held[client] - count < TAKEN_BYTES_MIN
+        }
+        _close_largest(idle, sum(now.values()) - self.limit_bytes // 2)
+        self._held = self._holders()
+        self._make_room()
+        self._next_look = None
+        if self._held:
+            self._next_look = self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def _make_room(self) -> None:
+        now = self._holders()
+        if len(now) > 1:
+            _close_largest(now, sum(now.values()) - self.limit_bytes)
+
+    def _holders(self) -> dict[SlowClient, int]:
+        counts = {each: each.memory_unsent for each in self._held if not each.is_closed}
+        return {client: count for client, count in counts.items() if count}
+
+
+def _close_largest(held: dict[SlowClient, int], excess_bytes: int) -> None:
+    while held and excess_bytes > 0:
+        most = max(held, key=held.__getitem__)
+        count = held.pop(most)
+        excess_bytes -= count
+        most.refuse(f"it has not taken {count} bytes of answers, and others need room")

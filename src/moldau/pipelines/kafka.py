@@ -13,22 +13,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from moldau.pipelines.sink import AtLeastOnceSink, ExactlyOnceSink, plans_in
-from moldau.pipelines.sink_options import (
+from moldau.pipelines.checkpoint import Checkpoint, repair
+from moldau.pipelines.sink.exactly_once_sink import AtLeastOnceSink, ExactlyOnceSink, plans_in
+from moldau.pipelines.sink.sink_options import (
     SinkError,
     SinkOptions,
     check_columns,
     parse_sink_options,
 )
-from moldau.pipelines.sink_plan import TopicFacts, check_topic, plan
-from moldau.pipelines.sink_transaction import TRANSACTION_TIMEOUT_MS, PipelineTransactions
+from moldau.pipelines.sink.sink_plan import TopicFacts, check_topic, plan
+from moldau.pipelines.sink.sink_transaction import TRANSACTION_TIMEOUT_MS, PipelineTransactions
+from moldau.pipelines.tables.join_bounds import warn_of_unbounded_joins
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from moldau.pipelines.tables import Table
+    from moldau.pipelines.tables.tables import Table
 
 EXACTLY_ONCE = "exactly_once"
 AT_LEAST_ONCE = "at_least_once"
@@ -64,7 +66,7 @@ class Kafka:
 
     def table(self, topic: str, **options: Any) -> Table:
         """A topic as a table: the latest value per key, as it is and as it changes."""
-        from moldau.pipelines.tables import Table
+        from moldau.pipelines.tables.tables import Table
 
         return Table(self, topic, options)
 
@@ -114,6 +116,7 @@ class Kafka:
         chosen = parse_sink_options(given)
         check_columns(selected(frame).schema, topic, numbers=True)
         facts = check_topic(chosen.settings, topic)
+        repair(Checkpoint(self.spark, place))
         if guarantee == AT_LEAST_ONCE:
             # Not Spark's own streaming writer: sources in Python have no mode update there.
             writer = frame.writeStream.foreachBatch(AtLeastOnceSink(selected, given))
@@ -168,7 +171,7 @@ class Selection:
         from pyspark.errors import AnalysisException
         from pyspark.sql import functions as F
 
-        from moldau.pipelines.codecs import encoded
+        from moldau.pipelines.formats.column_codecs import encoded
 
         try:
             plain = frame.select(
@@ -211,6 +214,7 @@ def _check_call(
         raise SinkError(
             "to() needs app, the pipeline's name, and checkpoint, the folder of its progress"
         )
+    warn_of_unbounded_joins(frame, app)
     return app, str(checkpoint)
 
 

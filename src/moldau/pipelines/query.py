@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moldau.pipelines.sink_options import SinkError
+from moldau.pipelines.sink.sink_options import SinkError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -82,7 +82,7 @@ def session(app_name: str, master: str | None = None, **conf: Any) -> SparkSessi
 
 def register(spark: SparkSession) -> SparkSession:
     """Teach a session the format `moldau`; a session of the user's own needs this once."""
-    from moldau.pipelines.source import MoldauSource, PlainMoldauSource
+    from moldau.pipelines.source.data_source import MoldauSource, PlainMoldauSource
 
     if spark.conf.get(PUSHDOWN, "false") != "true" and not _is_set(spark, PUSHDOWN):
         spark.conf.set(PUSHDOWN, "true")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
-from moldau.pipelines.codecs import to_long
+from moldau.pipelines.formats.column_codecs import to_long
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData

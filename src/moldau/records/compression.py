@@ -48,6 +48,8 @@ _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_BLOCK_BYTES_MAX = 128 * 1024
 _ZSTD_RAW, _ZSTD_RLE, _ZSTD_COMPRESSED = 0, 1, 2
 
+_GZIP_PART_BYTES = 1024 * 1024
+
 _SKIPPABLE_MAGIC, _SKIPPABLE_MASK = 0x184D2A50, 0xFFFFFFF0
 """A zstd frame for other purposes, without output."""
 
@@ -128,20 +130,27 @@ def _decompress_frames(module: Any, data: Buffer, bound: int, limit_bytes: int) 
 
 
 def _decompress_gzip(data: Buffer, limit_bytes: int) -> Buffer:
-    parts: list[bytes] = []
-    room, rest = limit_bytes, data
-    while rest:
-        member = zlib.decompressobj(wbits=31)
-        # One byte more than allowed: enough to know that there is more.
-        part = member.decompress(rest, room + 1)
-        room -= len(part)
-        if room < 0:
+    member = zlib.decompressobj(wbits=31)
+    # One byte more than allowed: enough to know that there is more.
+    part = member.decompress(data, min(limit_bytes, _GZIP_PART_BYTES) + 1)
+    if member.eof and not member.unused_data:
+        return _checked(part, limit_bytes)
+    # Part by part: putting long ones together would hold up everybody else in this process.
+    room = mmap.mmap(-1, limit_bytes + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    size = 0
+    while True:
+        if size + len(part) > limit_bytes:
             raise _too_large(limit_bytes)
-        if not member.eof:
+        room[size : size + len(part)] = part
+        size += len(part)
+        rest = member.unused_data if member.eof else member.unconsumed_tail
+        if member.eof:
+            if not rest:
+                return memoryview(room)[:size]
+            member = zlib.decompressobj(wbits=31)
+        elif not rest and not part:
             raise zlib.error("the stream ends early")
-        parts.append(part)
-        rest = member.unused_data
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        part = member.decompress(rest, _GZIP_PART_BYTES)
 
 
 def _compress_xerial(data: memoryview) -> bytes:

@@ -22,7 +22,7 @@ SESSION_IDS_END = 0x7FFFFFFF
 EVICTION_AFTER_MS = 120_000
 """A session idle for so long may go; one younger than this is not pushed out by a larger one."""
 
-PARTITIONS_MAX = 200_000
+PARTITIONS_MAX = 100_000
 """What all sessions together remember; a client beyond it says all its partitions every time."""
 
 FetchKey = tuple[str | TopicId, int]
@@ -182,13 +182,12 @@ class FetchContext:
 class FullFetch(FetchContext):
     """Everything is answered, and a session is opened for what comes next, if there is room."""
 
-    __slots__ = ("is_follower",)
+    __slots__ = ("asked", "is_follower")
+    asked: dict[FetchKey, FetchedPartition]
     is_follower: bool
 
     def answer(self, answers: Answers, now: Millis) -> tuple[int, Answers]:
-        session = self._sessions.create(
-            self.partitions, self.key_of, self.is_follower, self._uses_topic_ids, now
-        )
+        session = self._sessions.create(self.asked, self.is_follower, self._uses_topic_ids, now)
         if session is None:
             return NO_SESSION, answers
         for partition, read in answers:
@@ -256,7 +255,7 @@ class FetchSessions:
         if epoch == INITIAL_EPOCH:
             self._drop(session_id)
             full = FullFetch(self, list(asked.values()), uses_topic_ids)
-            full.is_follower = is_follower
+            full.asked, full.is_follower = asked, is_follower
             return full
         session = self._continued(session_id, epoch, uses_topic_ids)
         if self._held + len(asked) > PARTITIONS_MAX and asked.keys() - session.partitions.keys():
@@ -298,13 +297,13 @@ class FetchSessions:
 
     def create(
         self,
-        partitions: list[FetchedPartition],
-        key_of: Callable[[FetchedPartition], FetchKey],
+        partitions: dict[FetchKey, FetchedPartition],
         is_follower: bool,
         uses_topic_ids: bool,
         now: Millis,
     ) -> FetchSession | None:
-        """None if the cache is full of sessions that are worth more than this one."""
+        """None if the cache is full of sessions that are worth more than this one. The partitions
+        are the session's own from now on."""
         if self._held + len(partitions) > PARTITIONS_MAX:
             return None
         if len(self._sessions) >= self._slots and not self._evict(
@@ -316,7 +315,7 @@ class FetchSessions:
             session_id = self._new_id() % SESSION_IDS_END
         session = FetchSession(
             session_id,
-            {key_of(partition): partition for partition in partitions},
+            partitions,
             is_follower=is_follower,
             uses_topic_ids=uses_topic_ids,
             now=now,

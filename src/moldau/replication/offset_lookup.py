@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis
 from moldau.records.batch import NO_TIMESTAMP
-from moldau.storage.timestamps import TimedOffset
+from moldau.storage.log.offsets_by_timestamp import TimedOffset
+from moldau.storage.log.partition_log import PartitionLog
 
 if TYPE_CHECKING:
     from moldau.replication.replica import Replica
@@ -22,19 +23,24 @@ EARLIEST_PENDING_UPLOAD_TIMESTAMP: Final = -6
 NOWHERE = TimedOffset(NO_TIMESTAMP, -1, -1)
 
 
-def look_up(replica: Replica, timestamp: Millis, isolation: int, to_end: bool) -> TimedOffset:
-    """At a leader; `to_end` is for readers that see what is not committed. Raises StorageFault."""
+def look_up(
+    replica: Replica, timestamp: Millis, isolation: int, to_end: bool
+) -> TimedOffset | None:
+    """At a leader; `to_end` is for readers that see what is not committed. None if the log has to
+    be loaded first. Raises StorageFault."""
     partition, log = replica.partition, replica.log
     is_behind = not to_end and partition.epoch_start > partition.high_watermark
     if timestamp == LATEST_TIMESTAMP:
         if is_behind:
             raise _not_available(replica)
         return TimedOffset(NO_TIMESTAMP, replica.readable_end(isolation), partition.leader_epoch)
+    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+        return NOWHERE
+    if not isinstance(log, PartitionLog):
+        return None
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         start = log.log_start_offset
         return TimedOffset(NO_TIMESTAMP, start, log.epoch_at(start))
-    if timestamp in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
-        return NOWHERE
     found = (
         log.offset_of_max_timestamp()
         if timestamp == MAX_TIMESTAMP

@@ -12,7 +12,7 @@ from moldau.model.cluster import NO_LEADER, PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, Millis, Offset, TopicId, TopicPartition
 from moldau.records.batch import NO_LEADER_EPOCH
-from moldau.replication.isr import (
+from moldau.replication.in_sync_replicas import (
     NOBODY,
     AfterRefusal,
     Committed,
@@ -174,6 +174,11 @@ class Partition:
         self.leader = NO_LEADER
         self._followers, self._awaited = {}, []
 
+    @property
+    def is_served(self) -> bool:
+        """Whether the replica has a role here; not once it was taken away."""
+        return self.is_leader or self.leader != NO_LEADER
+
     # What may be asked of this replica
 
     def check_epoch(self, current_leader_epoch: int) -> None:
@@ -263,10 +268,6 @@ class Partition:
             self._awaited.append(known)
         self._advance()
         return self.high_watermark
-
-    def follower_end(self, follower: BrokerId) -> Offset:
-        """-1 until it has fetched in this leader epoch."""
-        return self._followers[follower].offset_end
 
     def follower_start(self, follower: BrokerId) -> Offset:
         return self._followers[follower].log_start

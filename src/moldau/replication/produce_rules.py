@@ -5,16 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from moldau.config.topic import TopicConfig
+from moldau.config.topic_config import TopicConfig
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis
+from moldau.records.batch_validation import ProducedBatch, ProduceRules, validate_produce
 from moldau.records.compression import Codec
-from moldau.records.validation import ProducedBatch, ProduceRules, validate_produce
 
 BATCHES_SINCE: Final = 3
 """The version of Produce from which there are only record batches; earlier ones may carry older
 messages too, and are not looked at as closely."""
 ZSTD_SINCE: Final = 7
+
+
+def validate(
+    records: memoryview, rules: ProduceRules, now_ms: Millis, version: int
+) -> ProducedBatch:
+    if version >= ZSTD_SINCE:
+        return validate_produce(records, rules, now_ms)
+    return validate_early(records, rules, now_ms, version)
 
 
 def validate_early(
@@ -23,7 +31,7 @@ def validate_early(
     """As `validate_produce`, for requests of a version before ZSTD_SINCE."""
     if version >= BATCHES_SINCE:
         return validate_produce(records, replace(rules, zstd_allowed=False), now_ms)
-    from moldau.records.old_formats_produce import validate_old_produce
+    from moldau.records.old_formats.old_produce_requests import validate_old_produce
 
     batch = validate_old_produce(records, rules, now_ms)
     if batch is None:
@@ -48,6 +56,7 @@ def produce_rules(settings: TopicConfig) -> ProduceRules:
         compression="producer" if codec == "producer" else CODECS[codec],
         level=None if codec == "gzip" and level == -1 else level,
         keys_required=settings.is_compacted,
+        at_leisure=False,
     )
 
 

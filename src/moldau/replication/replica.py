@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, Protocol
 
-from moldau.config.topic import TopicConfig
+from moldau.config.topic_config import TopicConfig
 from moldau.model.errors import ApiError, Error
+from moldau.model.log_line_limit import LogLimit
 from moldau.model.names import BrokerId, Millis, Offset
-from moldau.net.log_limit import LogLimit
-from moldau.records.batch import HEADER_BYTES, Buffer, read_header
-from moldau.records.old_formats_reading import is_old
-from moldau.records.validation import validate_produce
+from moldau.records.batch import Buffer, read_header
+from moldau.records.batch_validation import LongBatch, ProducedBatch
+from moldau.replication.delayed_requests import Waiting, Watched
 from moldau.replication.fetch_sessions import FetchedPartition, PartitionRead
 from moldau.replication.offset_lookup import look_up
 from moldau.replication.partition import Partition
-from moldau.replication.produce_rules import ZSTD_SINCE, produce_rules, validate_early
-from moldau.replication.waiting import Waiting, Watched
-from moldau.storage.faults import StorageFault
-from moldau.storage.log import Appended, PartitionLog
-from moldau.storage.producer_state import Origin
-from moldau.storage.timestamps import TimedOffset
+from moldau.replication.produce_rules import ZSTD_SINCE, produce_rules, validate
+from moldau.storage.log.log_at_rest import AnyLog
+from moldau.storage.log.offsets_by_timestamp import TimedOffset
+from moldau.storage.log.partition_log import Appended, PartitionLog
+from moldau.storage.log.replicated_batches import start_in_batch
+from moldau.storage.log_state.producer_state import Origin, ProducerStates
+from moldau.storage.storage_faults import StorageFault
 
 log = logging.getLogger("kafka.server.ReplicaManager")
 log.addFilter(LogLimit())
@@ -58,6 +60,7 @@ class Replica(Watched):
         "_rules",
         "_waiting",
         "bytes_appended",
+        "flushes",
         "isr_changes",
         "log",
         "partition",
@@ -67,7 +70,7 @@ class Replica(Watched):
     def __init__(
         self,
         partition: Partition,
-        log: PartitionLog,
+        log: AnyLog,
         settings: TopicConfig,
         waiting: Waiting,
         isr_changes: IsrChanges | None = None,
@@ -89,37 +92,54 @@ class Replica(Watched):
     def configure(self, settings: TopicConfig) -> None:
         self.settings = settings
         self.log.settings = settings
+        self.flushes = settings.flush_messages < 2**63 - 1  # a write waits for the disk
         self._rules = produce_rules(settings)
         if self.partition.require_in_sync(settings.min_insync_replicas):
             self._waiting.changed(self)
 
+    @property
+    def producers(self) -> ProducerStates | None:
+        """None while the log is at rest."""
+        return self.log.producers if isinstance(self.log, PartitionLog) else None
+
     # Writing
 
     def append(
-        self, records: memoryview, acks: int, now_ms: Millis, version: int = ZSTD_SINCE
-    ) -> Appended:
-        """Store one batch from a producer and move the high watermark as far as it may go."""
-        partition = self.partition
+        self,
+        records: memoryview,
+        acks: int,
+        now_ms: Millis,
+        version: int = ZSTD_SINCE,
+        checked: ProducedBatch | None = None,
+    ) -> Appended | None:
+        """Store one batch from a producer and move the high watermark as far as it may go. None if
+        somebody has to wait first, for the log to be loaded or for a long batch to be `checked`
+        (`long_batches.py`); then nothing has happened."""
+        partition, log = self.partition, self.log
         if not partition.is_leader:
             partition.check_leader()
         if acks == ACKS_ALL and not partition.has_enough_in_sync:
             self._check_in_sync()
-        if version >= ZSTD_SINCE:
-            batch = validate_produce(records, self._rules, now_ms)
-        else:
-            batch = validate_early(records, self._rules, now_ms, version)
+        if not isinstance(log, PartitionLog):
+            return None
         try:
-            appended = self.log.append_as_leader(
-                batch.records, batch.header, partition.leader_epoch
-            )
+            batch = checked or validate(records, self._rules, now_ms, version)
+        except LongBatch:
+            return None
+        try:
+            appended = log.append_as_leader(batch.records, batch.header, partition.leader_epoch)
         except StorageFault as fault:
-            raise self._refuse(fault) from fault
+            raise self.refuse(fault) from fault
         if not appended.duplicate:
             self.bytes_appended += len(batch.records)
             partition.appended(appended.offset_last + 1)
             if self.parked:
                 self._waiting.changed(self)
         return appended
+
+    def check_at_leisure(self, records: memoryview, now_ms: Millis, version: int) -> ProducedBatch:
+        """A long batch, beside the loop: changes nothing here. Raises ApiError."""
+        return validate(records, replace(self._rules, at_leisure=True), now_ms, version)
 
     def _check_in_sync(self) -> None:
         try:
@@ -133,15 +153,19 @@ class Replica(Watched):
             )
             raise
 
-    def append_as_coordinator(self, batch: bytearray, transaction_version: int = 0) -> Appended:
+    def append_as_coordinator(
+        self, batch: bytearray, transaction_version: int = 0
+    ) -> Appended | None:
         """Store a batch that this broker itself has made: a coordinator's facts or a marker. It
-        counts only once all in-sync replicas have it, as with acks=all."""
-        partition = self.partition
+        counts only once all in-sync replicas have it, as with acks=all. None as for `append`."""
+        partition, log = self.partition, self.log
         partition.check_leader()
         partition.check_in_sync()
-        before = self.log.offset_end
+        if not isinstance(log, PartitionLog):
+            return None
+        before = log.offset_end
         try:
-            appended = self.log.append_as_leader(
+            appended = log.append_as_leader(
                 batch,
                 read_header(batch),
                 partition.leader_epoch,
@@ -149,11 +173,11 @@ class Replica(Watched):
                 transaction_version,
             )
         except StorageFault as fault:
-            raise self._refuse(fault) from fault
+            raise self.refuse(fault) from fault
         finally:
-            if self.log.offset_end != before:
+            if log.offset_end != before:
                 self.bytes_appended += len(batch)
-                partition.appended(self.log.offset_end)
+                partition.appended(log.offset_end)
                 self._waiting.changed(self)
         return appended
 
@@ -199,7 +223,7 @@ class Replica(Watched):
             if self.log.advance_log_start(offset):
                 self._waiting.disturb(self)
         except StorageFault as fault:
-            raise self._refuse(fault) from fault
+            raise self.refuse(fault) from fault
         return self.log.log_start_offset
 
     # Reading
@@ -219,7 +243,8 @@ class Replica(Watched):
         min_one_batch: bool,
         isolation: int,
         leader_only: bool = True,
-    ) -> PartitionRead:
+    ) -> PartitionRead | None:
+        """None if the log has to be loaded first."""
         partition, log = self.partition, self.log
         if wanted.current_leader_epoch >= 0 or not partition.is_leader:
             if leader_only:
@@ -227,26 +252,30 @@ class Replica(Watched):
             else:
                 partition.check_epoch(wanted.current_leader_epoch)
         if wanted.last_fetched_epoch >= 0:
-            diverging_epoch = self._divergence(wanted)
+            end = self._end_of(wanted.last_fetched_epoch)
+            if end is None:
+                return None
+            diverging_epoch = self._divergence(wanted, end)
             if diverging_epoch is not None:
                 return self._read_nothing(isolation, diverging_epoch)
         offset = wanted.fetch_offset
         limit = self.readable_end(isolation)
         if limit <= offset <= log.offset_end:
             return self._read_nothing(isolation)
+        if not isinstance(log, PartitionLog):
+            log.check_range(offset)
+            return None
+        aborted = None
         try:
             region, offset_end = log.read(offset, max_bytes, limit, min_one_batch)
+            if region is None:
+                return self._read_nothing(isolation)
+            if isolation == READ_COMMITTED:
+                found = log.aborted_transactions(offset, offset_end)
+                aborted = [(each.producer_id, each.first_offset) for each in found]
         except StorageFault as fault:
-            raise self._refuse(fault) from fault
-        if region is None:
-            return self._read_nothing(isolation)
+            raise self.refuse(fault) from fault
         high_watermark = partition.high_watermark
-        aborted = None
-        if isolation == READ_COMMITTED:
-            aborted = [
-                (transaction.producer_id, transaction.first_offset)
-                for transaction in log.aborted_transactions(offset, offset_end)
-            ]
         return PartitionRead(
             0,
             high_watermark,
@@ -275,9 +304,12 @@ class Replica(Watched):
     def read_elsewhere(self, isolation: int, nearer: BrokerId) -> PartitionRead:
         return self._read_nothing(isolation)._replace(preferred_read_replica=nearer)
 
-    def _divergence(self, wanted: FetchedPartition) -> tuple[int, Offset] | None:
-        """Where the reader's log parts from ours, if it does (KIP-595)."""
-        epoch, offset_end = self._end_of(wanted.last_fetched_epoch)
+    def _divergence(
+        self, wanted: FetchedPartition, end: tuple[int, Offset]
+    ) -> tuple[int, Offset] | None:
+        """Where the reader's log parts from ours, if it does (KIP-595); `end` is that of its epoch
+        here."""
+        epoch, offset_end = end
         if epoch < 0 or offset_end < 0 or wanted.fetch_offset < self.log.log_start_offset:
             raise ApiError(
                 Error.OFFSET_OUT_OF_RANGE,
@@ -303,13 +335,20 @@ class Replica(Watched):
             self.isr_changes.join(self, follower)
 
     def append_as_follower(
-        self, records: Buffer, leader_high_watermark: Offset, leader_log_start: Offset
+        self,
+        loaded: PartitionLog | None,
+        records: Buffer,
+        leader_high_watermark: Offset,
+        leader_log_start: Offset,
     ) -> None:
-        """Store what the leader sent, and learn from it what is committed and what is deleted.
-        Raises ApiError for damaged records and StorageFault for a broken disk."""
+        """Store what the leader sent, and learn from it what is committed and what is deleted;
+        `loaded` is the log, needed for records only. Raises ApiError for damaged records and
+        StorageFault for a broken disk."""
         log, partition = self.log, self.partition
         if len(records):
-            self._start_in_batch(records)
+            assert loaded is log, "another log, or one that is not loaded"
+            log = loaded
+            start_in_batch(log, records)
             try:
                 log.append_as_follower(records)
             finally:
@@ -321,26 +360,17 @@ class Replica(Watched):
         if moved and self.parked:
             self._waiting.changed(self)
 
-    def _start_in_batch(self, records: Buffer) -> None:
-        """An empty log may be told to start in the middle of a batch: where the leader's records
-        were deleted up to there. Batches are whole, so it starts with this one."""
-        if is_old(records) or len(records) < HEADER_BYTES:
-            return
-        first = read_header(records)
-        log = self.log
-        is_empty = log.log_start_offset == log.offset_end
-        if is_empty and first.base_offset < log.offset_end <= first.last_offset:
-            log.truncate_fully(first.base_offset)
-
-    def truncate_to(self, offset: Offset) -> None:
-        """Drop what the leader does not have."""
-        self.log.truncate_to(offset)
-        self.partition.truncated(self.log.offset_end)
+    def truncate_to(self, loaded: PartitionLog, offset: Offset) -> None:
+        """Drop what the leader does not have; `loaded` is the log."""
+        assert loaded is self.log, "the log is another one by now"
+        loaded.truncate_to(offset)
+        self.partition.truncated(loaded.offset_end)
         self._waiting.disturb(self)
 
-    def start_over_at(self, offset: Offset) -> None:
+    def start_over_at(self, loaded: PartitionLog, offset: Offset) -> None:
         """The leader has deleted all that we have."""
-        self.log.truncate_fully(offset)
+        assert loaded is self.log, "the log is another one by now"
+        loaded.truncate_fully(offset)
         self.partition.truncated(offset)
         self.partition.high_watermark = offset
         self._waiting.disturb(self)
@@ -353,26 +383,25 @@ class Replica(Watched):
 
     def offset_at(
         self, timestamp: Millis, isolation: int, current_leader_epoch: int
-    ) -> TimedOffset:
-        """By time, or by one of the special negative timestamps."""
+    ) -> TimedOffset | None:
+        """By time, or by one of the special negative timestamps; None if the log has to be loaded
+        first."""
         self.partition.check_leader(current_leader_epoch)
         try:
             return look_up(self, timestamp, isolation, isolation == READ_TO_END)
         except StorageFault as fault:
-            raise self._refuse(fault) from fault
+            raise self.refuse(fault) from fault
 
-    def epoch_end_offset(self, epoch: int, current_leader_epoch: int) -> tuple[int, Offset]:
-        """The largest epoch up to `epoch` and where it ends; (-1, -1) if there is none."""
+    def epoch_end_offset(self, epoch: int, current_leader_epoch: int) -> tuple[int, Offset] | None:
+        """The largest epoch up to `epoch` and where it ends; (-1, -1) if there is none. None if the
+        log has to be loaded first."""
         self.partition.check_leader(current_leader_epoch)
         return self._end_of(epoch)
 
-    def _end_of(self, epoch: int) -> tuple[int, Offset]:
-        try:
-            return self.log.epoch_end_offset(epoch)
-        except StorageFault as fault:
-            raise self._refuse(fault) from fault
+    def _end_of(self, epoch: int) -> tuple[int, Offset] | None:
+        return self.log.epoch_end_offset(epoch)
 
-    def _refuse(self, fault: StorageFault) -> ApiError:
+    def refuse(self, fault: StorageFault) -> ApiError:
         text = str(fault)
         if text != self._fault:
             # Once per kind of fault: clients retry, and every retry fails alike.

@@ -8,32 +8,36 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.topic import TopicConfig
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.topic_config import TopicConfig
 from moldau.model.clock import Clock
-from moldau.model.cluster import INTERNAL_TOPICS, ClusterImage, PartitionImage, TopicImage
+from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, BrokerId, Offset, TopicId, TopicPartition
+from moldau.replication.changed_settings import configure_changed
+from moldau.replication.delayed_requests import Waiting
 from moldau.replication.fetch_sessions import FetchedPartition
-from moldau.replication.future_replicas import ALTER_RATE, FutureReplicas
-from moldau.replication.lost_replicas import LostReplicas, known_partition, warn_of_strays
-from moldau.replication.new_replicas import NewReplicas, PendingLogs, make_way
+from moldau.replication.following.future_replicas import ALTER_RATE, FutureReplicas
+from moldau.replication.following.replication_throttle import Throttles, rate_of
+from moldau.replication.log_preparation import NewReplicas, PendingLogs, make_way
+from moldau.replication.long_batches import LongBatches
+from moldau.replication.offline_replicas import LostReplicas, known_partition, warn_of_strays
 from moldau.replication.partition import Partition
+from moldau.replication.regained_logs import RegainedLogs
 from moldau.replication.replica import IsrChanges, Replica
-from moldau.replication.roles import Followers, Role, Stop, is_stale, role_refusal
-from moldau.replication.throttle import Throttles, rate_of
-from moldau.replication.waiting import Waiting
-from moldau.storage.faults import StorageFault
-from moldau.storage.log_directory import LogDirectory
-from moldau.storage.log_store import LogStore
-from moldau.storage.new_logs import NewLog
+from moldau.replication.replica_loading import adopt
+from moldau.replication.replica_roles import Followers, Role, Stop, is_stale, role_refusal
+from moldau.storage.directories.log_directory import LogDirectory
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.new_logs import NewLog
+from moldau.storage.storage_faults import StorageFault
 
 log = logging.getLogger("kafka.server.ReplicaManager")
 
-PLACED_AT_ONCE_MAX = 20
-"""New partitions of one topic; the logs of more are made in a thread, since they would hold up the
-loop for too long."""
+PLACED_AT_ONCE_MAX = 8
+"""New partitions of one change; the logs of more are made in a thread, not to hold up the loop."""
 
 
 class Replicas:
@@ -48,6 +52,7 @@ class Replicas:
     ) -> None:
         """`image` may be empty; the first one to hold something is applied like any change."""
         self.waiting = waiting
+        self.long_batches = LongBatches()
         self._node_id = node_id
         self._store = store
         self._clock = clock
@@ -62,7 +67,9 @@ class Replicas:
         self.leader_throttle = self._throttles.leader
         self._new_replicas = NewReplicas(node_id, store)
         self.pending = PendingLogs(store, self._place_made)
+        self.regained = RegainedLogs(store, self._lost)
         store.on_failure.append(self._directory_failed)
+        store.on_loaded.append(partial(adopt, self._replicas))
         self.moves = FutureReplicas(
             store,
             current=lambda place: self._replicas.get(place),
@@ -116,10 +123,8 @@ class Replicas:
 
     def high_watermarks(self) -> Mapping[TopicPartition, Offset]:
         """For the checkpoint that a restart begins with."""
-        return {
-            replica.partition.topic_partition: replica.partition.high_watermark
-            for replica in self._replicas.values()
-        }
+        partitions = (replica.partition for replica in self._replicas.values())
+        return {each.topic_partition: each.high_watermark for each in partitions}
 
     def high_watermark(self, topic_partition: TopicPartition) -> Offset | None:
         replica = self._replicas.get(topic_partition)
@@ -226,15 +231,7 @@ class Replicas:
             for replica in self._replicas.values():
                 if replica.partition.is_leader and replica.partition.look_again(now, gone):
                     self.waiting.changed(replica)
-        if image.topic_configs is old.topic_configs:
-            return
-        for name in {place[0] for place in self._replicas}:
-            overrides = image.topic_configs.get(name, {})
-            if overrides != old.topic_configs.get(name, {}):
-                settings = TopicConfig.of(self._config, overrides)
-                for place, replica in self._replicas.items():
-                    if place[0] == name:
-                        replica.configure(settings)
+        configure_changed(self._replicas, self._config, old, image)
 
     # Disks that fail
 
@@ -289,15 +286,25 @@ class Replicas:
             if successor is None or successor.id != topic.id:
                 for partition in range(len(topic.partitions)):
                     self._remove(TopicPartition(name, partition))
+        missing: list[NewLog] = []
         for name, topic in new.topics.items():
             overrides = new.topic_configs.get(name, {})
             if topic is not old.topics.get(name):
                 settings = TopicConfig.of(self._config, overrides)
-                self._place_topic(topic, settings, is_new=bool(old.cluster_id))
+                missing += self._place_topic(topic, settings, is_new=bool(old.cluster_id))
             elif overrides != old.topic_configs.get(name, {}):
                 self._configure_topic(topic, TopicConfig.of(self._config, overrides))
+        self._make(missing)
         if not old.cluster_id:
             warn_of_strays(self.strays())
+
+    def _make(self, missing: Sequence[NewLog]) -> None:
+        """A few at once, many beside the loop."""
+        if len(missing) > PLACED_AT_ONCE_MAX:
+            self.pending.make(missing)
+            return
+        for wanted in missing:
+            self._place_made(wanted.topic_partition)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """The broker's own settings have changed, and with them the defaults of every topic."""
@@ -312,7 +319,10 @@ class Replicas:
             if replica is not None:
                 replica.configure(settings)
 
-    def _place_topic(self, topic: TopicImage, settings: TopicConfig, is_new: bool) -> None:
+    def _place_topic(
+        self, topic: TopicImage, settings: TopicConfig, is_new: bool
+    ) -> Sequence[NewLog]:
+        """Gives back what has to be made first."""
         missing = []
         for partition, image in enumerate(topic.partitions):
             place = TopicPartition(topic.name, partition)
@@ -324,12 +334,7 @@ class Replicas:
                 missing.append(NewLog(place, topic.id, settings, image.leader_epoch))
             else:
                 self._place(place, topic.id, image, settings, is_new=is_new)
-        if len(missing) > PLACED_AT_ONCE_MAX and topic.name not in INTERNAL_TOPICS:
-            self.pending.make(missing)
-            return
-        for wanted in missing:
-            image = topic.partitions[wanted.topic_partition.partition]
-            self._place(wanted.topic_partition, topic.id, image, settings, is_new=True)
+        return missing
 
     def _place_made(self, place: TopicPartition) -> None:
         """Its log was made meanwhile; the topic may have changed, or be gone."""
@@ -365,6 +370,11 @@ class Replicas:
                 self.waiting.changed(replica)
         except StorageFault as fault:
             self._lost.put(topic_partition, str(fault))
+            wanted = NewLog(topic_partition, topic_id, settings, None)
+            if self._followers is not None:
+                self.regained.put_off(wanted, fault)
+            elif is_new:
+                self.pending.put_off(wanted, fault)
             return
         self._lost.pop(topic_partition, None)
         self._replicas[topic_partition] = replica

@@ -4,11 +4,13 @@
 
     with moldau.testing.broker() as broker:
         broker.create_topic("orders", partitions=3)
-        broker.producer().send("orders", b"3 apples").get(10)
+        broker.producer().send("orders", b"3 apples").result(10)
         assert broker.read("orders", count=1)[0].value == b"3 apples"
 
-With pytest the fixtures `moldau_broker` and `moldau_broker_in_process` give the same object. Names
-are loaded when first used, so that an installed but unused plugin costs nothing.
+With pytest the fixtures `moldau_broker`, `moldau_broker_in_process` and `moldau_cluster` give the
+same objects. `cluster()` has several brokers on a ZooKeeper, `zookeeper()` is that alone; both need
+Java. `BrokerProcess` is the bare process, for tests of how it starts and ends. Names are loaded
+when first used, so that an installed but unused plugin costs nothing.
 """
 
 from __future__ import annotations
@@ -19,20 +21,53 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from moldau.testing.broker_process import BrokerProcess as BrokerProcess
+    from moldau.testing.broker_process import BrokerStartError as BrokerStartError
+    from moldau.testing.broker_process import BrokerStopError as BrokerStopError
     from moldau.testing.faults import Fault as Fault
     from moldau.testing.faults import Faults as Faults
     from moldau.testing.local_broker import BrokerNotRunningError as BrokerNotRunningError
     from moldau.testing.local_broker import LocalBroker as LocalBroker
     from moldau.testing.local_broker import broker as broker
+    from moldau.testing.local_cluster import LocalCluster as LocalCluster
+    from moldau.testing.local_cluster import cluster as cluster
+    from moldau.testing.zookeeper_process import ZooKeeperProcess as ZooKeeperProcess
+    from moldau.testing.zookeeper_process import ZooKeeperStartError as ZooKeeperStartError
+    from moldau.testing.zookeeper_process import ensemble as ensemble
+    from moldau.testing.zookeeper_process import zookeeper as zookeeper
 
-__all__ = ["BrokerNotRunningError", "Fault", "Faults", "LocalBroker", "broker"]
+__all__ = [
+    "BrokerNotRunningError",
+    "BrokerProcess",
+    "BrokerStartError",
+    "BrokerStopError",
+    "Fault",
+    "Faults",
+    "LocalBroker",
+    "LocalCluster",
+    "ZooKeeperProcess",
+    "ZooKeeperStartError",
+    "broker",
+    "cluster",
+    "ensemble",
+    "zookeeper",
+]
 
 _HOMES = {
     "BrokerNotRunningError": "local_broker",
+    "BrokerProcess": "broker_process",
+    "BrokerStartError": "broker_process",
+    "BrokerStopError": "broker_process",
     "Fault": "faults",
     "Faults": "faults",
     "LocalBroker": "local_broker",
+    "LocalCluster": "local_cluster",
+    "ZooKeeperProcess": "zookeeper_process",
+    "ZooKeeperStartError": "zookeeper_process",
     "broker": "local_broker",
+    "cluster": "local_cluster",
+    "ensemble": "zookeeper_process",
+    "zookeeper": "zookeeper_process",
 }
 
 

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Sequence
 
 from moldau.broker.process import run_broker
-from moldau.config.broker import BrokerConfig
-from moldau.config.definition import ConfigError
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.setting_definition import ConfigError
 
 
 def main(words: Sequence[str]) -> int:

@@ -114,7 +114,7 @@ class Faults:
     """The faults of one broker, as `broker.faults`.
 
         with broker.faults.delay("Produce", ms=500):
-            producer.send("orders", b"late").get(10)
+            producer.send("orders", b"late").result(10)
 
     `api` is the name of a request ("Produce", "Fetch", "OffsetCommit") or its number, `client_id`
     limits a fault to one client's connections, `count` to so many times."""
@@ -134,7 +134,7 @@ class Faults:
         answers come in the order of the requests.
 
             with broker.faults.delay("Produce", ms=500) as late:
-                producer.send("orders", b"slow").get(10)
+                producer.send("orders", b"slow").result(10)
             assert late.hits == 1
         """
         return self._add(
@@ -150,7 +150,7 @@ class Faults:
             sent = producer.send("orders", b"?")
             held.wait()              # stored, and not acknowledged
             assert not sent.done()
-        sent.get(10)
+        sent.result(10)
         """
         return self._add(Kind.HOLD, api_key=api_key(api), count=count, client_id=client_id)
 
@@ -161,7 +161,7 @@ class Faults:
         client must be able to send twice.
 
             broker.faults.lose_answers("Produce", count=1)
-            producer.send("orders", b"once").get(10)      # sent again, stored once
+            producer.send("orders", b"once").result(10)      # sent again, stored once
         """
         return self._add(Kind.LOSE_ANSWER, api_key=api_key(api), count=count, client_id=client_id)
 

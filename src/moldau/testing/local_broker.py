@@ -15,22 +15,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moldau.testing.broker_process import HOST, BrokerStartError, free_port
 from moldau.testing.faults import Faults
 from moldau.testing.proxy import Proxy
-from moldau.testing.runners import (
-    HOST,
-    BrokerStartError,
-    ProcessRunner,
-    Runner,
-    ThreadRunner,
-    free_port,
-)
+from moldau.testing.runners import ProcessRunner, Runner, ThreadRunner
 
 if TYPE_CHECKING:
-    from moldau.client.admin import Admin
-    from moldau.client.consumer import Consumer
-    from moldau.client.producer import Producer
-    from moldau.client.records import ConsumerRecord
+    from moldau.client.admin.blocking_admin import Admin
+    from moldau.client.consumer.blocking_consumer import Consumer
+    from moldau.client.consumer.consumer_records import ConsumerRecord
+    from moldau.client.producer.blocking_producer import Producer
 
 SETTINGS = {
     "broker.id": "0",
@@ -59,7 +53,7 @@ class LocalBroker:
         with moldau.testing.broker() as broker:
             broker.create_topic("orders")
             producer = broker.producer()
-            producer.send("orders", b"1").get(10)
+            producer.send("orders", b"1").result(10)
             broker.kill()
             broker.restart()
             assert broker.read("orders", count=1)[0].value == b"1"
@@ -218,7 +212,7 @@ class LocalBroker:
 
         broker.create_topic("orders", 3, {"retention.ms": 1000})
         """
-        from moldau.client.admin_results import NewTopic
+        from moldau.client.admin.admin_results import NewTopic
 
         texts = {key: _text(value) for key, value in (configs or {}).items()}
         with self._own_admin() as admin:
@@ -228,9 +222,9 @@ class LocalBroker:
     def producer(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> Producer:
         """A producer of this broker; settings as for `moldau.Producer`.
 
-        broker.producer(acks="all", linger_ms=0).send("orders", b"1").get(10)
+        broker.producer(acks="all", linger_ms=0).send("orders", b"1").result(10)
         """
-        from moldau.client.producer import Producer
+        from moldau.client.producer.blocking_producer import Producer
 
         producer = Producer(self._client_settings(config), **settings)
         self._closers.append(producer.close)
@@ -244,7 +238,7 @@ class LocalBroker:
 
             for record in broker.consumer("orders", group_id="billing").poll(10): ...
         """
-        from moldau.client.consumer import Consumer
+        from moldau.client.consumer.blocking_consumer import Consumer
 
         defaults = {"auto.offset.reset": "earliest", "group.id": f"test-{next(self._numbers)}"}
         given = {key.replace("_", "."): value for key, value in settings.items()}
@@ -260,7 +254,7 @@ class LocalBroker:
 
         broker.admin().describe_topics(["orders"]).check()
         """
-        from moldau.client.admin import Admin
+        from moldau.client.admin.blocking_admin import Admin
 
         admin = Admin(self._client_settings(config), **settings)
         self._closers.append(lambda seconds: admin.close())
@@ -273,7 +267,7 @@ class LocalBroker:
 
         values = [record.value for record in broker.read("orders", count=3)]
         """
-        from moldau.client.consumer import Consumer
+        from moldau.client.consumer.blocking_consumer import Consumer
 
         own = {**self._client_settings(None), "auto.offset.reset": "earliest"}
         records: list[ConsumerRecord] = []
@@ -302,12 +296,12 @@ class LocalBroker:
         return {"bootstrap.servers": self.bootstrap, **(config or {})}
 
     def _own_admin(self) -> Admin:
-        from moldau.client.admin import Admin
+        from moldau.client.admin.blocking_admin import Admin
 
         return Admin(self._client_settings(None))
 
     def _close_clients(self) -> None:
-        from moldau.client.errors import KafkaError
+        from moldau.client.shared.client_errors import KafkaError
 
         closers, self._closers = self._closers, []
         seconds = CLOSE_SECONDS if self.is_running else 0.0

@@ -2,7 +2,7 @@
 
     def test_orders_arrive(moldau_broker):
         moldau_broker.create_topic("orders")
-        moldau_broker.producer().send("orders", b"1").get(10)
+        moldau_broker.producer().send("orders", b"1").result(10)
         assert moldau_broker.read("orders", count=1)[0].value == b"1"
 
 Nothing of Moldau is imported before a test asks for a broker. `-p no:moldau` leaves it out.
@@ -18,6 +18,7 @@ import pytest
 
 if TYPE_CHECKING:
     from moldau.testing.local_broker import LocalBroker
+    from moldau.testing.local_cluster import LocalCluster
 
 
 @pytest.fixture
@@ -47,3 +48,14 @@ def moldau_broker_in_process(
     directory = tmp_path / "moldau-in-process"
     with LocalBroker(directory, moldau_broker_settings, in_process=True) as broker:
         yield broker
+
+
+@pytest.fixture
+def moldau_cluster(
+    tmp_path: Path, moldau_broker_settings: Mapping[str, Any]
+) -> Iterator[LocalCluster]:
+    """Three fresh brokers on a ZooKeeper, for one test; needs Java."""
+    from moldau.testing.local_cluster import cluster
+
+    with cluster(moldau_broker_settings, directory=tmp_path / "moldau-cluster") as made:
+        yield made

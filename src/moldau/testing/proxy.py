@@ -14,13 +14,13 @@ from collections import deque
 
 from moldau.testing.faults import Exchange, Fault, Kind
 from moldau.testing.own_loop import OwnLoop
-from moldau.wire.framing import (
+from moldau.wire.primitives import DecodeError
+from moldau.wire.request_framing import (
     decode_response,
     encode_response,
     read_correlation_id,
     read_request_header,
 )
-from moldau.wire.primitives import DecodeError
 from moldau.wire.schema import Message
 
 FRAME_BYTES_MAX = 256 * 1024 * 1024

@@ -7,28 +7,16 @@ debugger reaches into it. Both keep their data when they stop, so both can be st
 from __future__ import annotations
 
 import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from moldau.testing.broker_process import BrokerStartError, BrokerStopError, ChildProcess
 from moldau.testing.own_loop import OwnLoop
 
 if TYPE_CHECKING:
     from moldau.broker.broker import Broker
-
-HOST = "127.0.0.1"
-START_SECONDS_MAX = 20.0
-STOP_SECONDS_MAX = 20.0
-POLL_SECONDS = 0.005
-LOG_LINES_SHOWN = 20
-
-
-class BrokerStartError(RuntimeError):
-    """The broker did not start; the message has the end of its log."""
 
 
 class Runner(Protocol):
@@ -54,44 +42,33 @@ class Runner(Protocol):
 class ProcessRunner:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._log_path = directory / "broker.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ChildProcess | None = None
 
     @property
     def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
+        return self._process.pid if self._process is not None and self._process.process else None
 
     @property
     def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self._process is not None and self._process.is_running
 
     @property
     def log_text(self) -> str:
-        return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
+        return "" if self._process is None else self._process.log_text
 
     def start(self, settings: Mapping[str, str], port: int) -> None:
-        words = [f"{key}={value}" for key, value in settings.items()]
-        with self._log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "moldau.testing.child", *words],
-                cwd=self._directory,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not accepts(port):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self._end(signal.SIGKILL)
-                lines = self.log_text.splitlines()[-LOG_LINES_SHOWN:]
-                raise BrokerStartError("the broker did not start:\n" + "\n".join(lines))
-            time.sleep(POLL_SECONDS)
+        self._process = ChildProcess(self._directory, port=port, overrides=settings)
+        self._process.start()
 
     def stop(self) -> None:
-        self._end(signal.SIGTERM)
+        if self._process is not None:
+            # One that hangs is killed; what that means is for the test to see in the log.
+            with suppress(BrokerStopError):
+                self._process.stop()
 
     def kill(self) -> None:
-        self._end(signal.SIGKILL)
+        if self._process is not None:
+            self._process.kill()
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -101,21 +78,7 @@ class ProcessRunner:
 
     def _signal(self, number: int) -> None:
         if self._process is not None:
-            self._process.send_signal(number)
-
-    def _end(self, number: int) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.send_signal(number)
-        try:
-            process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        finally:
-            assert process.stdin is not None
-            process.stdin.close()
+            self._process.send(number)
 
 
 class ThreadRunner:
@@ -134,8 +97,8 @@ class ThreadRunner:
 
     def start(self, settings: Mapping[str, str], port: int) -> None:
         from moldau.broker.broker import Broker, StartFault
-        from moldau.config.broker import BrokerConfig
-        from moldau.config.definition import ConfigError
+        from moldau.config.broker_config import BrokerConfig
+        from moldau.config.setting_definition import ConfigError
 
         try:
             config, _ = BrokerConfig.parse(settings)
@@ -176,18 +139,3 @@ class ThreadRunner:
 
     def resume(self) -> None:
         """Never paused."""
-
-
-def accepts(port: int) -> bool:
-    try:
-        socket.create_connection((HOST, port), 1.0).close()
-    except OSError:
-        return False
-    return True
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -15,9 +15,44 @@ from moldau.wire import primitives
 from moldau.wire.construction import default_expression
 from moldau.wire.schema import Decoder, Field, Kind, Message, Struct, legacy_string
 
-ENTRIES_MAX = 1_000_000
-"""What the arrays of one request may hold together. A byte or two make an entry, and an entry a
-hundred bytes of memory: without a limit 100 MB of bytes would be gigabytes."""
+ENTRIES_MAX = 25_000
+"""What the arrays of one request may hold together: ten thousand topics and as many partitions, and
+some. A byte or two make an entry, and an entry a hundred bytes of memory and a few microseconds of
+everybody's time, several times over."""
+ENTRIES_OF_MANY_MAX = 1_000_000
+FOR_MANY = frozenset(
+    {
+        *("MetadataRequest", "FetchRequest", "DescribeConfigsRequest", "CreateTopicsRequest"),
+        *("LeaderAndIsrRequest", "StopReplicaRequest", "UpdateMetadataRequest"),
+        *("AlterPartitionRequest", "AlterPartitionReassignmentsRequest"),
+        *("OffsetForLeaderEpochRequest", "WriteTxnMarkersRequest", "ListOffsetsRequest"),
+    }
+)
+"""Answered in turns or counted before anything is done, or said by a broker, with all replicas of
+all partitions: these may hold more."""
+ENTRIES_OF_GROUPS_MAX = 100_000
+FOR_GROUPS = frozenset(
+    {
+        *("OffsetCommitRequest", "TxnOffsetCommitRequest", "OffsetFetchRequest"),
+        *("FindCoordinatorRequest", "DescribeGroupsRequest", "DeleteGroupsRequest"),
+        "DeleteRecordsRequest",
+    }
+)
+"""Partitions of one consumer, all groups of a coordinator: in turns too, and each entry takes more
+memory until all are answered."""
+ENTRIES_OF_FEW_MAX = 5_000
+FOR_FEW = frozenset(
+    {"JoinGroupRequest", "SyncGroupRequest", "LeaveGroupRequest", "UpdateFeaturesRequest"}
+)
+"""Members of a group: nobody has more, and each costs a look at its group."""
+
+
+def entries_max(message: str) -> int:
+    if message in FOR_FEW:
+        return ENTRIES_OF_FEW_MAX
+    if message in FOR_GROUPS:
+        return ENTRIES_OF_GROUPS_MAX
+    return ENTRIES_OF_MANY_MAX if message in FOR_MANY else ENTRIES_MAX
 
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
@@ -73,6 +108,7 @@ class DecoderSource:
             "read_uvarint": primitives.read_uvarint,
             "skip_tags": primitives.skip_tags,
             "truncated": primitives.truncated,
+            "too_long": primitives.too_long,
             "too_many": primitives.too_many,
             "null_refused": primitives.null_refused,
             "DecodeError": primitives.DecodeError,
@@ -82,12 +118,12 @@ class DecoderSource:
 
     def function(self, cls: type[Message]) -> str:
         self.emit("end = len(buf)")
-        if self.is_counted:
-            self.emit(f"left = {ENTRIES_MAX}")
+        self.emit("left = limit")
         self.struct(cls, "o")
         self.flush()
         self.emit("return o, pos")
-        return "def decode(buf, pos):\n" + "\n".join(self.lines)
+        head = f"def decode(buf, pos, limit={entries_max(cls.__name__)}):\n"
+        return head + "\n".join(self.lines)
 
     def emit(self, line: str) -> None:
         self.lines.append("    " * self.indent + line)
@@ -225,6 +261,8 @@ class DecoderSource:
         text = "string" in kind.name
         compact = self.flexible and kind is not legacy_string
         self.length(target, nullable, name, "" if compact else "h" if text else "i")
+        if text and compact:
+            self.emit(f"if n > {primitives.TEXT_BYTES_MAX}: raise too_long({name!r}, n)")
         self.emit("e = pos + n")
         self.emit("if e > end: raise truncated(e, end)")
         if text:
@@ -242,7 +280,7 @@ class DecoderSource:
         kind = field.primitive
         if self.is_counted:
             self.emit("left -= n")
-            self.emit(f"if left < 0: raise too_many({ENTRIES_MAX})")
+            self.emit("if left < 0: raise too_many(limit)")
         if kind is not None and kind.code:
             self.fixed_items(kind, target)
         else:

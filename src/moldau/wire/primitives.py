@@ -17,6 +17,9 @@ Records = Buffer | FileRegion | list[Buffer | FileRegion]
 INT32_MIN = -(2**31)
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1
+TEXT_BYTES_MAX = 2**15 - 1
+"""Older versions have no room for more, and Kafka refuses it in newer ones too: what one client
+says in a new version must fit where it is kept or told to others in an old one."""
 
 # Single-byte varints are by far the most frequent: lengths and counts below 128.
 SMALL_UVARINTS = [bytes((value,)) for value in range(128)]
@@ -24,6 +27,10 @@ SMALL_UVARINTS = [bytes((value,)) for value in range(128)]
 
 class DecodeError(ValueError):
     """The bytes are not the message they claim to be. The connection they came from is lost."""
+
+
+class TooManyEntries(DecodeError):
+    """More than the reader wanted to take."""
 
 
 class EncodeError(ValueError):
@@ -100,6 +107,8 @@ def read_compact_string(buffer: Buffer, position: int) -> tuple[str | None, int]
     length, position = read_uvarint(buffer, position)
     if length == 0:
         return None, position
+    if length - 1 > TEXT_BYTES_MAX:
+        raise too_long("text", length - 1)
     end = position + length - 1
     if end > len(buffer):
         raise truncated(end, len(buffer))
@@ -141,7 +150,11 @@ def records_size(records: Any) -> int:
 
 
 def too_many(limit: int) -> DecodeError:
-    return DecodeError(f"its arrays have more than {limit} entries")
+    return TooManyEntries(f"its arrays have more than {limit} entries")
+
+
+def too_long(name: str, length: int) -> DecodeError:
+    return DecodeError(f"{name} has {length} bytes, text has {TEXT_BYTES_MAX} at most")
 
 
 def truncated(needed: int, end: int) -> DecodeError:

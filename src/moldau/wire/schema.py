@@ -21,7 +21,8 @@ from moldau.wire.primitives import Buffer, DecodeError, EncodeError
 T = TypeVar("T")
 S = TypeVar("S", bound="Struct")
 
-Decoder = Callable[[Buffer, int], tuple[Any, int]]
+Decoder = Callable[..., tuple[Any, int]]
+"""By buffer and position, and how many entries are taken if it is not the usual number."""
 Encoder = Callable[[Any, Callable[[Any], None]], None]
 
 VERSION_MAX = 0x7FFF
@@ -314,7 +315,14 @@ class Message(Struct):
         return cls.decode_from(buffer, version, position)[0]
 
     @classmethod
-    def decode_from(cls, buffer: Buffer, version: int, position: int = 0) -> tuple[Self, int]:
+    def decode_short(cls, buffer: Buffer, version: int, position: int, entries_max: int) -> Self:
+        """Raises TooManyEntries, before much was done, if its arrays hold more together."""
+        return cls.decode_from(buffer, version, position, entries_max)[0]
+
+    @classmethod
+    def decode_from(
+        cls, buffer: Buffer, version: int, position: int = 0, *limit: int
+    ) -> tuple[Self, int]:
         """The message and the position behind it."""
         decoder = cls.__decoders__.get(version)
         if decoder is None:
@@ -322,10 +330,10 @@ class Message(Struct):
 
             decoder = cls.__decoders__[version] = compile_decoder(cls, version)
         try:
-            return decoder(buffer, position)
+            return decoder(buffer, position, *limit)
         except (_struct.error, IndexError) as fault:
             raise DecodeError(f"{cls.__name__} v{version} is cut short: {fault}") from None
         except UnicodeDecodeError as fault:
             raise DecodeError(f"{cls.__name__} v{version}: text is not UTF-8: {fault}") from None
         except DecodeError as fault:
-            raise DecodeError(f"{cls.__name__} v{version}: {fault}") from None
+            raise type(fault)(f"{cls.__name__} v{version}: {fault}") from None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 import time
-from collections.abc import Sequence
+import traceback
 
-import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AdminClient,
@@ -27,7 +27,8 @@ from tests.support.histories.clients import (
     Reader,
     now,
 )
-from tests.support.histories.libraries import FAULTS, Library, Librdkafka, Moldau
+from tests.support.histories.libraries import FAULTS, Library, Moldau
+from tests.support.histories.librdkafka import Librdkafka
 from tests.support.histories.model import History, Look, Outcome, Place
 
 LIST, OUT, KEYS = "list", "out", "keys"
@@ -51,10 +52,9 @@ class Stage:
     def __init__(self, bootstrap: str, draw: random.Random) -> None:
         self.notes = Notes()
         self._bootstrap = bootstrap
-        self._libraries: list[Library] = [Moldau(bootstrap), Librdkafka(bootstrap)]
-        self.clients: list[Client] = []
-        for library in self._libraries:
-            self.clients += self._clients(library, draw)
+        self._foreign = Librdkafka(bootstrap)
+        self.clients: list[Client] = self._clients(Moldau(bootstrap), draw)
+        self.clients += self._clients(self._foreign, draw)
         self._looker = threading.Thread(target=self._look_on, daemon=True)
 
     def _clients(self, library: Library, draw: random.Random) -> list[Client]:
@@ -118,7 +118,7 @@ class Stage:
         deadline = time.monotonic() + END_SECONDS_MAX
         for thread in (*self.clients, self._looker):
             thread.join(max(1.0, deadline - time.monotonic()))
-            assert not thread.is_alive(), f"{thread.name} does not come to an end"
+            assert not thread.is_alive(), f"{thread.name} does not come to an end: {_place(thread)}"
         for client in self.clients:
             if client.failure is not None:
                 raise client.failure
@@ -133,11 +133,14 @@ class Stage:
         operations = sorted(self.notes.operations, key=lambda each: each.invoked)
         return History(operations, logs, self.notes.looks, ends, frozenset({KEYS}))
 
+    def close(self) -> None:
+        self._foreign.close()
+
     def _fence(self, identity: str) -> None:
         deadline = time.monotonic() + END_SECONDS_MAX
         while True:
             try:
-                self._libraries[1].writing(identity).close()
+                self._foreign.writing(identity).close()
                 return
             except FAULTS:
                 if time.monotonic() > deadline:
@@ -145,52 +148,23 @@ class Stage:
 
     def _read(self) -> tuple[dict[Place, tuple[tuple[int, str], ...]], dict[Place, int]]:
         wanted = [place for topic in PARTITIONS for place in places(topic)]
-        settings = {
-            "bootstrap.servers": self._bootstrap,
-            "group.id": "last",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "log_level": 0,
-        }
-        consumer = confluent_kafka.Consumer(settings)
-        consumer.assign([confluent_kafka.TopicPartition(*each, 0) for each in wanted])
-        found: dict[Place, list[tuple[int, str]]] = {place: [] for place in wanted}
-        ends: dict[Place, int] = {}
-        deadline = time.monotonic() + END_SECONDS_MAX
-        while len(ends) < len(wanted):
-            assert time.monotonic() < deadline, "the logs could not be read to their ends"
-            for message in consumer.consume(1000, 0.5):
-                place = message.topic(), message.partition()
-                fault = message.error()
-                if fault is None:
-                    found[place].append((message.offset(), message.value().decode()))
-                elif fault.code() == confluent_kafka.KafkaError._PARTITION_EOF:
-                    ends[place] = message.offset()
-        consumer.close()
-        return {place: tuple(records) for place, records in found.items()}, ends
+        logs, ends = self._foreign.read_whole(wanted)
+        return logs, ends
 
     def _look_on(self) -> None:
         while not self.notes.is_over.wait(0.5):
             try:
                 self._look()
-            except KafkaException:
-                continue
+            except FAULTS as fault:
+                self.notes.faults[f"looker: {fault}"] += 1
 
     def _look(self) -> None:
-        settings = {
-            "bootstrap.servers": self._bootstrap,
-            "group.id": GROUP,
-            "isolation.level": "read_committed",
-            "log_level": 0,
-        }
-        consumer = confluent_kafka.Consumer(settings)
-        try:
-            begun = now()
-            asked = [confluent_kafka.TopicPartition(*each) for each in places(LIST)]
-            rows: Sequence[confluent_kafka.TopicPartition] = consumer.committed(asked, timeout=10)
-            for row in rows:
-                if row.error is None and row.offset >= 0:
-                    place = row.topic, row.partition
-                    self.notes.looks.append(Look(GROUP, place, row.offset, begun, now()))
-        finally:
-            consumer.close()
+        begun = now()
+        for place, offset in self._foreign.committed(GROUP, places(LIST)).items():
+            self.notes.looks.append(Look(GROUP, place, offset, begun, now()))
+
+
+def _place(thread: threading.Thread) -> str:
+    """Where a thread is just now."""
+    frame = sys._current_frames().get(thread.ident or 0)
+    return "it has ended" if frame is None else "".join(traceback.format_stack(frame))

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from moldau.broker.background import Background
+from moldau.broker.background_jobs import Background
 from tests.support.echo_server import run, until
 
 

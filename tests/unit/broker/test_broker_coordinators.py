@@ -8,22 +8,27 @@ from typing import cast
 
 import pytest
 
-from moldau.groups.commands import CommitOffsets, FetchOffsets, ListGroups, OffsetRow
-from moldau.groups.results import FetchedTopic
+from moldau.coordinators.log_journal import LogJournal
+from moldau.groups.group_commands import CommitOffsets, FetchOffsets, ListGroups, OffsetRow
+from moldau.groups.group_results import FetchedTopic
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
-from moldau.replication.log_journal import LogJournal
-from moldau.transactions.commands import (
+from moldau.transactions.transaction_commands import (
     AddPartitions,
     DescribeTransaction,
     EndTransaction,
     InitProducer,
     ProducerGranted,
 )
-from moldau.transactions.facts import EPOCH_LAST, VERSION_2, Transaction, TransactionMoved
-from moldau.transactions.records import TransactionCodec
-from moldau.transactions.states import State
+from moldau.transactions.transaction_facts import (
+    EPOCH_LAST,
+    VERSION_2,
+    Transaction,
+    TransactionMoved,
+)
+from moldau.transactions.transaction_records import TransactionCodec
+from moldau.transactions.transaction_states import State
 from moldau.wire.messages.groups import FindCoordinatorRequest
 from tests.support.services import NODE_ID, Node, play, turns
 
@@ -46,7 +51,7 @@ async def with_coordinators(node: Node) -> None:
 
 async def commit(node: Node, place: TopicPartition, topic_id: bytes) -> None:
     rows = (OffsetRow(place, 5, topic_id=topic_id),)
-    command = CommitOffsets(GROUP, rows, wall_ms=node.clock.wall_ms())
+    command = CommitOffsets(GROUP, rows)
     await node.on.groups.submit(GROUP, command)
 
 
@@ -57,16 +62,15 @@ async def committed(node: Node) -> dict[str, int]:
 
 async def begin(node: Node, *places: TopicPartition, timeout_ms: int = 1000) -> ProducerGranted:
     """A transaction with these partitions; its producer."""
-    wall_ms = node.clock.wall_ms()
-    command = InitProducer(TX, timeout_ms, wall_ms, new_producer_id=7)
+    command = InitProducer(TX, timeout_ms, new_producer_id=7)
     producer = cast("ProducerGranted", await node.on.transactions.submit(TX, command))
-    added = AddPartitions(TX, *producer, frozenset(places), wall_ms, client_version=VERSION_2)
+    added = AddPartitions(TX, *producer, frozenset(places), client_version=VERSION_2)
     await node.on.transactions.submit(TX, added)
     return producer
 
 
 async def end(node: Node, producer: ProducerGranted) -> None:
-    command = EndTransaction(TX, *producer, True, node.clock.wall_ms(), VERSION_2)
+    command = EndTransaction(TX, *producer, True, VERSION_2)
     await node.on.transactions.submit(TX, command)
 
 
@@ -134,10 +138,10 @@ def test_transactions_that_take_too_long_are_aborted(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         await with_coordinators(node)
         await begin(node, PLACE, timeout_ms=1000)
-        await node.coordinators.end_timed_out()
+        await node.coordinators.transactions.end_timed_out()
         assert (await transaction(node)).state is State.ONGOING
         node.time.pass_ms(1001)
-        await node.coordinators.end_timed_out()
+        await node.coordinators.transactions.end_timed_out()
         await turns()
         assert (await transaction(node)).state is State.COMPLETE_ABORT
 
@@ -167,7 +171,7 @@ def test_an_abort_that_needs_a_new_producer_id_gets_one(tmp_path: Path) -> None:
         node.restart_coordinators()
         await turns()
         node.time.pass_ms(2000)
-        await node.coordinators.end_timed_out()
+        await node.coordinators.transactions.end_timed_out()
         await turns()
         after = await transaction(node)
         assert (after.state, after.producer_epoch) == (State.COMPLETE_ABORT, 0)
@@ -181,10 +185,10 @@ def test_transactional_ids_that_nobody_uses_are_forgotten(tmp_path: Path) -> Non
         await with_coordinators(node)
         await end(node, await begin(node, PLACE))
         await turns()
-        await node.coordinators.expire_transactional_ids()
+        await node.coordinators.transactions.expire_transactional_ids()
         assert (await transaction(node)).state is State.COMPLETE_COMMIT
         node.time.pass_ms(8 * DAY_MS)
-        await node.coordinators.expire_transactional_ids()
+        await node.coordinators.transactions.expire_transactional_ids()
         with pytest.raises(ApiError) as refused:
             await transaction(node)
         assert refused.value.error is Error.TRANSACTIONAL_ID_NOT_FOUND
@@ -196,10 +200,10 @@ def test_old_offsets_and_their_groups_are_forgotten(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         await with_coordinators(node)
         await commit(node, PLACE, node.image.topics["t"].id)
-        node.coordinators.expire_offsets()
+        node.coordinators.groups.expire_offsets()
         assert await committed(node) == {"t": 5}
         node.time.pass_ms(8 * DAY_MS)
-        node.coordinators.expire_offsets()
+        node.coordinators.groups.expire_offsets()
         assert await committed(node) == {}
         assert await node.on.groups.submit(GROUP, ListGroups()) == ()
 
@@ -240,7 +244,7 @@ def test_the_log_tells_of_producers_and_of_time_outs(
         await with_coordinators(node)
         await begin(node, PLACE)
         node.time.pass_ms(2000)
-        await node.coordinators.end_timed_out()
+        await node.coordinators.transactions.end_timed_out()
 
     play(scenario, tmp_path, **ONE_PARTITION)
     lines = [record.message for record in caplog.records if "TransactionCoordinator" in record.name]

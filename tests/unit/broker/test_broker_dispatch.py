@@ -10,19 +10,14 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.dispatch import Dispatch, Lane
-from moldau.handlers.context import RequestContext
+from moldau.broker.dispatch import Dispatch
+from moldau.broker.known_callers import Lane
+from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Route
 from moldau.model.errors import ApiError, Error
 from moldau.net.acceptor import Listener
-from moldau.net.connection import Disconnect
+from moldau.net.answers import Disconnect
 from moldau.net.server import Server, SocketSettings
-from moldau.wire.framing import (
-    decode_response,
-    encode_request,
-    encode_response,
-    read_correlation_id,
-)
 from moldau.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -30,6 +25,12 @@ from moldau.wire.messages.api_versions import (
 )
 from moldau.wire.messages.metadata import MetadataRequest, MetadataResponse
 from moldau.wire.messages.transactions import InitProducerIdRequest, InitProducerIdResponse
+from moldau.wire.request_framing import (
+    decode_response,
+    encode_request,
+    encode_response,
+    read_correlation_id,
+)
 from tests.support.echo_server import run, until
 
 METADATA, API_VERSIONS, INIT_PRODUCER_ID = 3, 18, 22
@@ -70,9 +71,7 @@ class Client:
 
 
 def routed(key: int, function: Callable[..., Any], versions: tuple[int, int]) -> Route:
-    route = Route(key, "nowhere:nothing", *versions)
-    route._function = function
-    return route
+    return Route(key, lambda: {key: function}, *versions)
 
 
 @contextlib.asynccontextmanager

@@ -8,19 +8,19 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from moldau.broker.dispatch import FRAME_BYTES_INLINE, ROWS_INLINE, Dispatch
-from moldau.handlers.context import RequestContext
+from moldau.broker.dispatch import ENTRIES_INLINE, FRAME_BYTES_INLINE, ROWS_INLINE, Dispatch
+from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Route
 from moldau.net.acceptor import Listener
 from moldau.net.server import Server, SocketSettings
-from moldau.wire.framing import decode_response, encode_request, read_correlation_id
 from moldau.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
-from moldau.wire.messages.produce import ProduceRequest, ProduceResponse
+from moldau.wire.messages.produce import ProduceRequest, ProduceResponse, TopicProduceData
+from moldau.wire.request_framing import decode_response, encode_request, read_correlation_id
 from tests.support.echo_server import run, until
 
 PRODUCE, METADATA = 0, 3
@@ -49,8 +49,7 @@ class Client:
 @contextlib.asynccontextmanager
 async def serving(key: int, function: Callable[..., Any], services: Any) -> AsyncIterator[Client]:
     loop = asyncio.get_running_loop()
-    route = Route(key, "nowhere:nothing", 0, 9)
-    route._function = function
+    route = Route(key, lambda: {key: function}, 0, 9)
     dispatch = Dispatch({key: route}, services, loop)
     server = Server(loop, SocketSettings(), dispatch, frozenset({PRODUCE}))
     port = server.bind(Listener("OUTSIDE", "127.0.0.1", 0)).port
@@ -180,5 +179,26 @@ def test_a_produce_that_rests_in_the_middle_of_its_work_is_not_overtaken() -> No
             for number in range(3):
                 assert (await client.answer(PRODUCE, 7))[0] == number
             assert log == [f"{number} writes {part}" for number in range(3) for part in range(3)]
+
+    run(scenario)
+
+
+def test_a_long_produce_request_is_not_overtaken_while_it_is_read() -> None:
+    async def scenario() -> None:
+        seen: list[int] = []
+
+        async def note(request: Any, ctx: RequestContext, on: Any) -> ProduceResponse:
+            seen.append(len(request.topic_data))
+            return ProduceResponse(responses=[])
+
+        async with serving(PRODUCE, note, None) as client:
+            counts = (1, ENTRIES_INLINE + 1, 2, ENTRIES_INLINE + 2, 3)
+            for count in counts:
+                rows = [TopicProduceData(name="t", partition_data=[])] * count
+                request = ProduceRequest(acks=1, topic_data=rows)
+                client.writer.write(encode_request(PRODUCE, 9, count, "tester", request))
+            for count in counts:
+                assert (await client.answer(PRODUCE, 9))[0] == count
+        assert seen == list(counts)
 
     run(scenario)

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from moldau.broker.handover import hand_over
-from moldau.broker.member import DuplicateBroker, Member
 from moldau.broker.system_clock import SystemClock
-from moldau.config.broker import BrokerConfig
-from moldau.controller import candidacy
-from moldau.controller.controller import draw_topic_id
-from moldau.controller.topics import NewTopic
+from moldau.cluster import controller_candidacy
+from moldau.cluster.controlled_shutdown import hand_over
+from moldau.cluster.lone_controller import draw_topic_id
+from moldau.cluster.membership import DuplicateBroker, Member
+from moldau.config.broker_config import BrokerConfig
+from moldau.controller.rules.topic_rules import NewTopic
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
-from moldau.metadata.shared_tree import SharedTree, TreeSession
 from moldau.metadata.store import Create, Delete, StoreUnavailable, Write
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.model.errors import ApiError, Error
 from moldau.net.peers import PeerUnreachable
+from moldau.testing.shared_tree import SharedTree, TreeSession
 from moldau.wire.messages.replication import (
     ControlledShutdownRequest,
     ControlledShutdownResponse,
@@ -79,7 +81,7 @@ class World:
         )
 
     async def start(self) -> World:
-        await candidacy.lay_out(self.session)
+        await controller_candidacy.lay_out(self.session)
         await self.member.load()
         return self
 
@@ -303,7 +305,7 @@ def test_a_broker_without_zookeeper_for_a_moment_takes_its_roles_when_it_is_back
 def test_a_broker_whose_session_must_be_over_gives_its_roles_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("moldau.broker.member.SESSION_SLACK_MS", 0)
+    monkeypatch.setattr("moldau.cluster.membership.SESSION_SLACK_MS", 0)
 
     async def story(tree: SharedTree) -> None:
         world = await World(tree, zookeeper_session_timeout_ms="1").start()
@@ -329,10 +331,41 @@ def test_whoever_asks_before_the_controller_has_told_anything_waits_for_it() -> 
     play(story)
 
 
-def test_a_cluster_on_zookeeper_has_no_feature_at_a_level() -> None:
+def test_a_broker_that_has_not_joined_knows_of_no_feature_at_a_level() -> None:
     async def story(tree: SharedTree) -> None:
         world = await World(tree).start()
         assert set(world.member.image.features.values()) == {0}
+        await world.stop()
+
+    play(story)
+
+
+def test_transactions_are_of_version_2_while_every_broker_knows_them() -> None:
+    """A broker of Apache Kafka 3.9 registers without a feature, and takes the level with it."""
+
+    async def story(tree: SharedTree) -> None:
+        def level() -> int:
+            return world.member.image.features["transaction.version"]
+
+        world = await World(tree).start()
+        await world.member.join(NODE)
+        await eventually(lambda: level() == 2)
+        epoch = world.member.image.features_epoch
+        other = tree.session()
+        registration = json.loads(paths.encode_broker(replace(NODE, id=2), 17))
+        old = json.dumps({**registration, "features": {}}).encode()
+        await other.create(paths.broker_path(2), old, ephemeral=True)
+        await eventually(lambda: level() == 0)
+        assert world.member.image.features_epoch > epoch
+        epoch = world.member.image.features_epoch
+        await other.create(paths.broker_path(3), b"nonsense", ephemeral=True)
+        await other.delete(paths.broker_path(2))
+        await eventually(lambda: world.member.image.features_epoch > epoch)
+        assert level() == 0, "nobody knows what the third one can do"
+        await other.close()
+        await eventually(lambda: level() == 2)
+        node = await world.session.exists(paths.FEATURE)
+        assert node is None or paths.decode_feature(node.data) == {}, "a 3.9 would not start on it"
         await world.stop()
 
     play(story)

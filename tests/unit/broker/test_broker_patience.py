@@ -1,4 +1,4 @@
-"""A broker that starts waits for a store that is silent while it reads its topics' settings."""
+"""A broker that starts waits for a store that is silent while it reads what it must know first."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import asyncio
 
 import pytest
 
+from moldau.broker.access.security_parts import SecurityParts
+from moldau.broker.machine_environment import Surroundings
 from moldau.broker.system_clock import SystemClock
 from moldau.broker.topic_settings import TopicSettings
-from moldau.config.broker import BrokerConfig
+from moldau.cluster.controller_candidacy import lay_out
+from moldau.config.broker_config import BrokerConfig
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
 from moldau.metadata.embedded import EmbeddedStore
@@ -53,3 +56,26 @@ def test_a_start_waits_for_a_store_that_is_silent_for_a_moment() -> None:
 def test_a_start_gives_up_on_a_store_that_stays_silent() -> None:
     with pytest.raises(StoreUnavailable):
         asyncio.run(read(silent=1_000_000, timeout_ms=1))
+
+
+def test_a_start_waits_for_users_and_access_control_lists_too() -> None:
+    async def scenario() -> None:
+        config, _ = BrokerConfig.parse(
+            {
+                "node.id": "1",
+                "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+                "zookeeper.connection.timeout.ms": "60000",
+            }
+        )
+        store = SilentAtFirst(0)
+        store.open()
+        await lay_out(store)
+        timers = Timers(SystemClock(), asyncio.get_running_loop().call_later)
+        parts = SecurityParts(lambda: config, store, Surroundings(), timers, is_alone=False)
+        store.silent = 2
+        await parts.open()
+        assert store.silent == 0
+        assert parts.access_lists is not None and len(parts.access_lists.acls) == 0
+        await parts.close()
+
+    asyncio.run(scenario())

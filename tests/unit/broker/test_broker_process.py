@@ -8,8 +8,9 @@ import logging
 import pytest
 
 from moldau.broker.process import end_faulty_connection
-from moldau.net.connection import Answer, Connection
-from moldau.wire.framing import Chunk
+from moldau.net.answers import Answer
+from moldau.net.connection import Connection
+from moldau.wire.request_framing import Chunk
 from tests.support.echo_server import ECHO, EchoServer, frame, read_answer, run
 
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from moldau.broker.scrubber import Scrubber, ScrubberParts
-from moldau.broker.scrubber_pass import ScrubberPass, Stopped
-from moldau.config.broker import BrokerConfig
+from moldau.broker.segment_scrubber import Scrubber, ScrubberParts
+from moldau.broker.segment_scrubber_pass import ScrubberPass, Stopped
+from moldau.config.broker_config import BrokerConfig
 from tests.support.virtual_time import ManualClock
 
 NOTHING = cast(Any, None)

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping
 
 from moldau.broker.topic_settings import TopicSettings
-from moldau.config.broker import BrokerConfig
-from moldau.controller.candidacy import lay_out
+from moldau.cluster.controller_candidacy import lay_out
+from moldau.config.broker_config import BrokerConfig
 from moldau.metadata import paths
 from moldau.metadata.embedded import EmbeddedStore
 

@@ -6,9 +6,9 @@ import io
 
 import pytest
 
-from moldau.cli.doctor import diagnose, show
-from moldau.cli.doctor_addresses import BOOTSTRAP, unreachable_bootstrap
-from moldau.cli.doctor_evidence import (
+from moldau.cli.doctor.doctor import diagnose, show
+from moldau.cli.doctor.doctor_addresses import BOOTSTRAP, unreachable_bootstrap
+from moldau.cli.doctor.doctor_evidence import (
     BrokerSight,
     ClockSight,
     ClusterSight,
@@ -25,7 +25,7 @@ from moldau.cli.doctor_evidence import (
     TopicSight,
     few,
 )
-from moldau.cli.doctor_probe import recognize
+from moldau.cli.doctor.doctor_probe import recognize
 from moldau.cli.output import Output
 from moldau.model.names import TopicPartition
 

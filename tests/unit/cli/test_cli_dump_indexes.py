@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.dump_log import run
+from moldau.cli.files.dump_log import run
 from moldau.records.checksum import crc32c
-from moldau.storage.producer_state import ProducerEntry
-from moldau.storage.snapshots import encode_snapshot
+from moldau.storage.log_state.producer_snapshots import encode_snapshot
+from moldau.storage.log_state.producer_state import ProducerEntry
 from tests.support.old_messages import Old, plain
 
 OLDS = [Old(b"k", b"v", 1000), Old(b"k", b"v", 2000), Old(b"k", b"v", 1500)]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.dump_log import run
-from moldau.records.codec import Record, encode_batch
+from moldau.cli.files.dump_log import run
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.records.compression import Codec
 from tests.support.old_messages import LOG_APPEND_TIME, Old, compressed, message
 

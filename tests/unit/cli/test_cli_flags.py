@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cli.faults import UsageFault
+from moldau.cli.command_faults import UsageFault
 from moldau.cli.flags import Flag, Given, check_required, integer, parse
 
 FLAGS = (

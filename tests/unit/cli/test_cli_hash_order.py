@@ -5,7 +5,7 @@ What is expected was printed by java.util.HashMap.
 
 from __future__ import annotations
 
-from moldau.cli.hash_order import hash_order, partition_hash, string_hash
+from moldau.cli.files.java_hash_order import hash_order, partition_hash, string_hash
 from moldau.model.names import TopicPartition
 
 

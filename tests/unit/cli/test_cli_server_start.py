@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.server_start import Options, UsageFault, parse, run, settings_of
+from moldau.cli.servers.server_start import Options, UsageFault, parse, run, settings_of
 
 
 def test_arguments_may_come_in_any_order() -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.completion import following
-from moldau.cli.configs import added
-from moldau.cli.faults import CommandFault, UsageFault
-from moldau.cli.formatters import formatter_of
-from moldau.cli.get_offsets import rule_of, time_of
-from moldau.cli.group_descriptions import assignment_text
-from moldau.cli.line_reader import LineReader, UnreadableLine
-from moldau.cli.offset_resets import datetime_ms, duration_ms
-from moldau.cli.reassignment_plans import assign, plan_of
-from moldau.cli.topics import assignment_of, topic_pattern
-from moldau.client.records import ConsumerRecord, TimestampType
+from moldau.cli.groups.consumer_group_tables import assignment_text
+from moldau.cli.groups.offset_resets import datetime_ms, duration_ms
+from moldau.cli.records.get_offsets import rule_of, time_of
+from moldau.cli.records.line_reader import LineReader, UnreadableLine
+from moldau.cli.records.record_formatters import formatter_of
+from moldau.cli.servers.configs import added
+from moldau.cli.topics.reassign_partitions import racks_of
+from moldau.cli.topics.reassignment_plans import plan_of
+from moldau.cli.topics.topics import assignment_of, topic_pattern
+from moldau.client.consumer.consumer_records import ConsumerRecord, TimestampType
+from moldau.client.network.network_client import Node
 from moldau.model.names import TopicPartition
 from moldau.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from moldau.wire.messages.transaction_records import TransactionLogKey, TransactionLogValue
@@ -147,11 +149,12 @@ def test_an_assignment_is_shown_by_topic() -> None:
     assert assignment_text([]) is None
 
 
-def test_a_proposed_plan_spreads_leaders_and_followers() -> None:
-    rows = assign(6, 2, [1, 2, 3], lambda count: 0)
-    assert [row[0] for row in rows] == [1, 2, 3, 1, 2, 3]
-    assert rows[0] != rows[3]
-    assert all(len(set(row)) == 2 for row in rows)
+def test_a_proposed_plan_knows_racks_only_if_all_brokers_have_one() -> None:
+    racks = [Node(1, "h", 1, "a"), Node(2, "h", 2, "b")]
+    assert racks_of(racks) == {1: "a", 2: "b"}
+    assert racks_of([Node(1, "h", 1), Node(2, "h", 2)]) == {}
+    with pytest.raises(CommandFault, match="Not all brokers have rack information"):
+        racks_of([*racks, Node(3, "h", 3)])
 
 
 def test_a_plan_that_makes_no_sense_is_refused() -> None:

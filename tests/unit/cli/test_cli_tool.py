@@ -8,8 +8,8 @@ from importlib import import_module
 import pytest
 
 from moldau.cli.catalogue import COMMANDS
+from moldau.cli.command_faults import CommandFault
 from moldau.cli.completion import following
-from moldau.cli.faults import CommandFault
 from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
 from moldau.cli.tool import INTERRUPTED, TERMINATED, Terminated, Tool, run_tool

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.accumulator import Accumulator, PartitionQueue
-from moldau.client.producer_batch import ProducerBatch, record_bytes
-from moldau.records.codec import decode_batch
+from moldau.client.producer.producer_batch import ProducerBatch, record_bytes
+from moldau.client.producer.record_accumulator import Accumulator, PartitionQueue
+from moldau.records.batch_codec import decode_batch
 from moldau.records.compression import Codec
 
 

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client.assignors import (
+from moldau.client.consumer.assignment.assignor_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from moldau.client.consumer.assignment.partition_assignors import (
     Assignment,
     Assignor,
     RangeAssignor,
@@ -16,13 +22,10 @@ from moldau.client.assignors import (
     assignors_of,
     common_protocol,
 )
-from moldau.client.assignors_protocol import (
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
+from moldau.client.consumer.assignment.sticky_assignors import (
+    CooperativeStickyAssignor,
+    StickyAssignor,
 )
-from moldau.client.assignors_sticky import CooperativeStickyAssignor, StickyAssignor
 from moldau.model.names import TopicPartition
 from moldau.wire.primitives import DecodeError
 
@@ -200,7 +203,7 @@ def test_assignors_are_named_shortly_or_as_in_java_or_given() -> None:
     )
     names = [assignor.name for assignor in given]
     assert names == ["range", "roundrobin", "sticky", "cooperative-sticky"]
-    path = "moldau.client.assignors.RoundRobinAssignor"
+    path = "moldau.client.consumer.assignment.partition_assignors.RoundRobinAssignor"
     assert [assignor.name for assignor in assignors_of([path])] == ["roundrobin"]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from moldau.client.cluster import Cluster, CoordinatorKind
-from moldau.client.errors import InvalidTopicError, KafkaTimeoutError
-from moldau.client.network import Network, NetworkSettings
+from moldau.client.network.cluster_metadata import Cluster, CoordinatorKind
+from moldau.client.network.network_client import Network, NetworkSettings
+from moldau.client.shared.client_errors import InvalidTopicError, KafkaTimeoutError
 from moldau.model.errors import Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.wire.messages.groups import (

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from moldau.client.buffer_pool import STEP_BYTES
-from moldau.client.connection import Connection
-from moldau.client.errors import DisconnectError, KafkaTimeoutError, UnsupportedVersionError
-from moldau.client.opening import open_connection
+from moldau.client.network.broker_connection import Connection
+from moldau.client.network.connection_setup import open_connection
+from moldau.client.network.receive_buffers import STEP_BYTES
+from moldau.client.shared.client_errors import (
+    DisconnectError,
+    KafkaTimeoutError,
+    UnsupportedVersionError,
+)
 from moldau.model.errors import Error
 from moldau.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.messages.fetch import (

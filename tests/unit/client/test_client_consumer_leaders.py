@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from moldau import TopicPartition, aio, errors
-from moldau.client.records import OffsetAndMetadata
+from moldau.client.consumer.consumer_records import OffsetAndMetadata
 from moldau.model.errors import Error
-from moldau.records.codec import Record, encode_batch
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.wire.messages.fetch import (
     FetchablePartitionResponse,
     FetchableTopicResponse,
@@ -147,7 +147,7 @@ async def fetched_ahead(log: PlayedLog, offset: int) -> None:
 
 async def learned(consumer: aio.Consumer, epoch: int) -> None:
     """Until the consumer knows of the new leader; it hears of it from the next fetch."""
-    await until(lambda: consumer.engine.cluster.leader("t", 0) == (0, epoch))
+    await until(lambda: consumer._engine.cluster.leader("t", 0) == (0, epoch))
 
 
 def test_records_that_a_truncation_took_are_not_delivered_though_fetched_before() -> None:
@@ -168,7 +168,7 @@ def test_fetched_records_that_no_one_has_seen_yet_are_not_delivered_after_a_trun
     async def story(log: PlayedLog, consumer: aio.Consumer) -> None:
         log.append(*(f"old{n}" for n in range(6)))
         consumer.seek(TP, 0)
-        await until(lambda: consumer.engine.cluster.topic("t") is not None)
+        await until(lambda: consumer._engine.cluster.topic("t") is not None)
         consumer.resume([TP])
         await fetched_ahead(log, 6)
         log.cut(1)

@@ -9,16 +9,20 @@ from typing import Any
 
 import pytest
 
-from moldau.client.arrow import table_of
-from moldau.client.consumer_buffer import BatchSlice, RecordBuffer
-from moldau.client.deserialization import RecordReader, batches_of, body_of
-from moldau.client.errors import KafkaError, RecordDeserializationError, SerializationError
-from moldau.client.positions import Positions
-from moldau.client.records import ConsumerRecord, TimestampType
+from moldau.client.consumer.arrow_tables import table_of
+from moldau.client.consumer.consumer_records import ConsumerRecord, TimestampType
+from moldau.client.consumer.fetch_buffer import BatchSlice, RecordBuffer
+from moldau.client.consumer.subscription_state import Positions
+from moldau.client.serialization.fetched_batches import RecordReader, batches_of, body_of
+from moldau.client.shared.client_errors import (
+    KafkaError,
+    RecordDeserializationError,
+    SerializationError,
+)
 from moldau.model.names import TopicPartition
-from moldau.records.codec import ControlType, EndMarker, Record, encode_batch, encode_marker
+from moldau.records.batch_codec import ControlType, EndMarker, Record, encode_batch, encode_marker
+from moldau.records.batch_kernel import scan_batches
 from moldau.records.compression import Codec
-from moldau.records.kernel import scan_batches
 from moldau.wire.messages.fetch import AbortedTransaction
 
 TP = TopicPartition("t", 0)

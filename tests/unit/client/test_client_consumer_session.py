@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.client.consumer_session import FetchSession, Want
+from moldau.client.consumer.fetch_session import FetchSession, Want
 from moldau.model.errors import Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.wire.messages.fetch import FetchRequest

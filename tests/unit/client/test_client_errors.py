@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client import errors
-from moldau.client.errors import KafkaError, error_class, error_for
+from moldau.client.shared import client_errors as errors
+from moldau.client.shared.client_errors import KafkaError, error_class, error_for
 from moldau.model.errors import Error
 
 

@@ -9,14 +9,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client.errors import (
-    BrokerNotAvailableError,
-    ConfigError,
-    DisconnectError,
-    IllegalStateError,
-    KafkaTimeoutError,
-)
-from moldau.client.network import (
+from moldau.client.network.network_client import (
     Network,
     NetworkSettings,
     Node,
@@ -24,7 +17,14 @@ from moldau.client.network import (
     coordinator_node,
     parse_bootstrap,
 )
-from moldau.config.client_admin import AdminConfig
+from moldau.client.shared.client_errors import (
+    BrokerNotAvailableError,
+    ConfigError,
+    DisconnectError,
+    IllegalStateError,
+    KafkaTimeoutError,
+)
+from moldau.config.client_settings.admin_settings import AdminConfig
 from moldau.wire.messages.groups import HeartbeatRequest, HeartbeatResponse
 from moldau.wire.messages.metadata import MetadataRequest
 from tests.support.scripted_broker import HANG, ScriptedBroker

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.errors import KafkaError, error_class
+from moldau.client.shared.client_errors import KafkaError, error_class
 from moldau.model.errors import Error
 from moldau.records.compression import Codec
 from tests.support.old_messages import Old, compressed, plain

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from moldau.client.partitioners import (
+from moldau.client.producer.partitioners import (
     LegacyPartitioner,
     RoundRobinPartitioner,
     StickyChoice,
@@ -77,7 +77,7 @@ def test_partitioners_are_given_by_name_class_object_or_function() -> None:
     for given in (
         "RoundRobinPartitioner",
         "org.apache.kafka.clients.producer.RoundRobinPartitioner",
-        "moldau.client.partitioners.RoundRobinPartitioner",
+        "moldau.client.producer.partitioners.RoundRobinPartitioner",
         RoundRobinPartitioner,
         RoundRobinPartitioner(),
     ):

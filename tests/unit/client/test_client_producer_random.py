@@ -14,9 +14,9 @@ from random import Random
 
 import pytest
 
-from moldau.client.accumulator import Accumulator
-from moldau.client.producer_batch import ProducerBatch, record_bytes
-from moldau.client.producer_sequences import SequenceBook
+from moldau.client.producer.producer_batch import ProducerBatch, record_bytes
+from moldau.client.producer.record_accumulator import Accumulator
+from moldau.client.producer.sequence_numbers import SequenceBook
 from moldau.model.errors import Error
 from tests.support import seeds
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from moldau.client.producer_batch import ProducerBatch
-from moldau.client.producer_sequences import EPOCH_LAST, SequenceBook
+from moldau.client.producer.producer_batch import ProducerBatch
+from moldau.client.producer.sequence_numbers import EPOCH_LAST, SequenceBook
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from moldau.client.errors import SerializationError
-from moldau.client.producer_values import as_bytes, as_headers
-from moldau.client.serializers import Serializer, deserializer, serializer
+from moldau.client.producer.record_values import as_bytes, as_headers
+from moldau.client.serialization.serializers import Serializer, deserializer, serializer
+from moldau.client.shared.client_errors import SerializationError
 
 JAVA = "org.apache.kafka.common.serialization."
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.definition import DAY, HOUR, LONG_MAX, MINUTE, ConfigError
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.setting_definition import DAY, HOUR, LONG_MAX, MINUTE, ConfigError
 
 
 def broker(**settings: str) -> BrokerConfig:
@@ -73,16 +73,29 @@ def test_settings_fall_back_to_the_one_their_row_names() -> None:
     assert broker(log_dirs="/a,/b").num_replica_alter_log_dirs_threads == 2
 
 
+def test_a_broker_on_zookeeper_may_be_handed_a_number() -> None:
+    bare = broker(zookeeper_connect="z:2181")
+    assert bare.node_id == -1
+    handed = bare.numbered(1001).with_overrides({"log.retention.ms": "7"})
+    assert (handed.node_id, handed.log_retention_ms) == (1001, 7)
+    assert broker(zookeeper_connect="z:2181", broker_id="3").numbered(1001).node_id == 3
+
+
+def test_people_and_zookeeper_never_give_out_the_same_number() -> None:
+    with pytest.raises(ConfigError, match=r"at most reserved\.broker\.max\.id, which is 1000"):
+        broker(zookeeper_connect="z:2181", broker_id="1001")
+    by_hand = {"zookeeper_connect": "z:2181", "broker_id_generation_enable": "false"}
+    assert broker(**by_hand, broker_id="1001").node_id == 1001
+    with pytest.raises(ConfigError, match=r"because broker\.id\.generation\.enable is false"):
+        broker(**by_hand)
+    assert broker(broker_id="1001").node_id == 1001
+
+
 def test_broker_id_and_node_id_are_one_number() -> None:
     assert broker(broker_id="3").node_id == 3
     assert broker(node_id="4").broker_id == 4
     with pytest.raises(ConfigError, match=r"must be the same as node\.id, which is 4"):
         broker(node_id="4", broker_id="5")
-
-
-def test_with_zookeeper_a_broker_needs_a_number() -> None:
-    with pytest.raises(ConfigError, match="no number is handed out yet; give this broker one"):
-        broker(zookeeper_connect="localhost:2181")
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
-from moldau.config.client import ClientSettings
-from moldau.config.client_admin import AdminConfig
-from moldau.config.client_consumer import ConsumerConfig
-from moldau.config.client_producer import ProducerConfig
-from moldau.config.definition import ConfigError
+from moldau.config.client_settings.admin_settings import AdminConfig
+from moldau.config.client_settings.common_settings import ClientSettings
+from moldau.config.client_settings.consumer_settings import ConsumerConfig
+from moldau.config.client_settings.producer_settings import ProducerConfig
+from moldau.config.setting_definition import ConfigError
 
 TABLES: list[type[ClientSettings]] = [ProducerConfig, ConsumerConfig, AdminConfig]
 
@@ -90,7 +91,7 @@ def test_old_values_of_the_offset_reset_are_understood() -> None:
 
 
 def test_a_mistyped_key_is_a_remark_that_knows_better() -> None:
-    _, warnings = ConsumerConfig.parse({"group_id": "g", "fetch.min.byte": 1, "ssl.protocol": "x"})
+    _, warnings = ConsumerConfig.parse({"group_id": "g", "fetch.min.byte": 1, "metrics.x": "y"})
     assert warnings == ["unknown configuration key fetch.min.byte; did you mean fetch.min.bytes?"]
 
 
@@ -136,9 +137,46 @@ def test_a_consumer_without_a_group_does_not_commit() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_PLAINTEXT", "sasl_ssl"])
-def test_secure_protocols_are_refused_in_one_sentence_so_far(protocol: str) -> None:
-    with pytest.raises(ConfigError, match="only PLAINTEXT connections can be made so far"):
-        AdminConfig.parse({"security.protocol": protocol})
+def test_every_protocol_of_kafka_is_known_in_any_case(protocol: str) -> None:
+    config, warnings = AdminConfig.parse({"security.protocol": protocol})
+    assert config.security_protocol == protocol.upper()
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("protocol", "key"),
+    [
+        ("SASL_PLAINTEXT", "sasl.kerberos.service.name"),
+        ("SASL_SSL", "sasl.login.callback.handler.class"),
+        ("SASL_SSL", "sasl.oauthbearer.token.endpoint.url"),
+        ("SASL_SSL", "ssl.engine.factory.class"),
+        ("SSL", "ssl.provider"),
+    ],
+)
+def test_what_is_not_built_is_refused_where_it_would_be_needed(protocol: str, key: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(key)) as refusal:
+        ConsumerConfig.parse({"security.protocol": protocol, key: "secret"})
+    assert "secret" not in str(refusal.value)
+    _, warnings = ConsumerConfig.parse({key: "secret"})
+    assert warnings == []
+
+
+def test_librdkafkas_name_of_the_mechanism_is_understood() -> None:
+    config, _ = ProducerConfig.parse({"sasl.mechanisms": "PLAIN"}, sasl_username="alice")
+    assert (config.sasl_mechanism, config.sasl_username) == ("PLAIN", "alice")
+
+
+def test_a_secret_of_the_wrong_type_is_not_shown() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        ProducerConfig.parse({"sasl.password": ["secret"]})
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("value", ["http", "none"])
+def test_the_host_check_is_https_or_nothing(value: str) -> None:
+    ProducerConfig.parse({"ssl.endpoint.identification.algorithm": ""})
+    with pytest.raises(ConfigError, match="must be https, or empty"):
+        ProducerConfig.parse({"ssl.endpoint.identification.algorithm": value})
 
 
 def test_the_constants_of_kafka_are_there() -> None:

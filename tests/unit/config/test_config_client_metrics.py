@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.client_metrics import check_client_metrics
+from moldau.config.client_metrics_config import check_client_metrics
 from moldau.model.errors import ApiError, Error
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.definition import (
+from moldau.config.setting_definition import (
     ConfigError,
     Long,
     Names,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.definition import ConfigError
-from moldau.config.group import GroupConfig, validate_group_overrides
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.group_config import GroupConfig, validate_group_overrides
+from moldau.config.setting_definition import ConfigError
 
 BROKER, _ = BrokerConfig.parse({"group.consumer.session.timeout.ms": "46000"})
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.definition import ConfigError
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.setting_definition import ConfigError
 from moldau.model.cluster import Endpoint
 
 TWO = "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.definition import Kind
-from moldau.config.sources import (
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.config_sources import (
     BrokerLayers,
     Entry,
     Source,
@@ -18,6 +17,7 @@ from moldau.config.sources import (
     topic_defaults,
     topic_entries,
 )
+from moldau.config.setting_definition import Kind
 
 FILE = {
     "broker.id": "0",
@@ -199,3 +199,21 @@ def test_a_subscription_lists_what_was_set_and_the_defaults() -> None:
     assert (interval.value, interval.source) == ("1000", Source.CLIENT_METRICS)
     assert (match.value, match.source, match.synonyms) == ("", Source.DEFAULT, ())
     assert (metrics.value, metrics.kind) == ("a,b", Kind.LIST)
+
+
+def test_what_kafka_has_no_row_for_is_listed_only_where_it_is_set_and_never_shown() -> None:
+    assert "super.users" not in entries_of({})
+    assert "port" not in entries_of({})
+    entry = entries_of({"super.users": "User:alice"})["super.users"]
+    assert (entry.value, entry.is_sensitive, entry.source) == (None, True, Source.STATIC_BROKER)
+
+
+def test_an_internal_setting_is_listed_where_it_is_set() -> None:
+    key = "log.initial.task.delay.ms"
+    assert key not in entries_of({})
+    assert entries_of({key: "7"})[key].value == "7"
+
+
+def entries_of(given: dict[str, str]) -> dict[str, Entry]:
+    static, _ = BrokerConfig.parse(given)
+    return {entry.name: entry for entry in broker_entries(BrokerLayers(static))}

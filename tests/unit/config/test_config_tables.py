@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.client_metrics import ClientMetricsConfig
-from moldau.config.definition import ConfigError, Kind, Scope, Setting, value_text
-from moldau.config.group import GroupConfig
-from moldau.config.topic import TopicConfig
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.client_metrics_config import ClientMetricsConfig
+from moldau.config.group_config import GroupConfig
+from moldau.config.setting_definition import ConfigError, Kind, Scope, Setting, value_text
+from moldau.config.topic_config import TopicConfig
 
 TABLES = (BrokerConfig, TopicConfig, GroupConfig, ClientMetricsConfig)
 ROWS = [row for table in TABLES for row in table.rows.values()]

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.definition import HOUR, LONG_MAX, ConfigError
-from moldau.config.topic import TopicConfig, validate_topic_overrides
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.setting_definition import HOUR, LONG_MAX, ConfigError
+from moldau.config.topic_config import TopicConfig, validate_topic_overrides
 
 
 def broker(properties: dict[str, str] | None = None) -> BrokerConfig:

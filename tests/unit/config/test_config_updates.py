@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.topic import TopicConfig
-from moldau.config.updates import KeyChange, Operation, changed_overrides
+from moldau.config.config_updates import KeyChange, Operation, changed_overrides
+from moldau.config.topic_config import TopicConfig
 from moldau.model.errors import ApiError, Error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from moldau.controller.answers import command_of
+from moldau.cluster.metadata_journal import ControllerEpoch, MetadataJournal
 from moldau.controller.cluster_commands import ConfirmDeleted, SeeReplicas
 from moldau.controller.cluster_facts import (
     DeletionsQueued,
@@ -14,9 +14,9 @@ from moldau.controller.cluster_facts import (
     LivenessChanged,
     PreferredElected,
 )
-from moldau.controller.cluster_log_lines import lines
-from moldau.controller.facts import TopicCreated
-from moldau.controller.metadata_journal import MetadataJournal, Term
+from moldau.controller.controller_facts import TopicCreated
+from moldau.controller.telling.broker_answers import command_of
+from moldau.controller.telling.controller_log_lines import lines
 from moldau.engine.machine import JournalFault
 from moldau.metadata import paths
 from moldau.metadata.embedded import EmbeddedStore
@@ -69,7 +69,7 @@ def test_a_change_too_large_for_one_write_goes_in_several_that_are_all_fenced() 
             await store.create(path)
         await store.create(paths.CONTROLLER_EPOCH, b"1")
         store.multis.clear()
-        journal = MetadataJournal(store, Term(0, 1, 0), write_bytes_max=2000)
+        journal = MetadataJournal(store, ControllerEpoch(0, 1, 0), write_bytes_max=2000)
         listener = Listener()
         journal.listen(listener)
         partition = PartitionImage(0, 0, (0,), (0,))

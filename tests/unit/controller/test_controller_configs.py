@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.changes import ConfigChange, ResourceType
-from moldau.controller.configs import altered
-from moldau.controller.facts import BrokerRegistered, ConfigKind, ConfigsChanged, TopicCreated
-from moldau.controller.state import ControllerState
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.config_changes import ConfigChange, ResourceType
+from moldau.controller.controller_facts import (
+    BrokerRegistered,
+    ConfigKind,
+    ConfigsChanged,
+    TopicCreated,
+)
+from moldau.controller.controller_state import ControllerState
+from moldau.controller.rules.config_rules import altered
 from moldau.model.cluster import BrokerNode, ClusterImage, PartitionImage
 from moldau.model.errors import ApiError, Error
 
@@ -100,6 +105,29 @@ REFUSED = [
         "Cannot update these configs at default cluster level, broker id must be specified: "
         "[listeners]",
     ),
+    (
+        BROKER,
+        "",
+        {"listener.name.a.max.connections": "5", "listener.name.a.max.connections.per.ip": "5"},
+        Error.INVALID_REQUEST,
+        "Cannot update these configs at default cluster level, broker id must be specified: "
+        "[listener.name.a.max.connections.per.ip]",
+    ),
+    (
+        BROKER,
+        "0",
+        {"ssl.truststore.type": "PKCS12", "ssl.keystore.location": "/k"},
+        Error.INVALID_REQUEST,
+        "These security configs can be dynamically updated only per-listener using the listener "
+        "prefix: [ssl.keystore.location, ssl.truststore.type]",
+    ),
+    (
+        BROKER,
+        "",
+        {"log.cleaner.threads": "200"},
+        Error.INVALID_REQUEST,
+        "must be more than 1048576 for each of the 200 of log.cleaner.threads",
+    ),
     (ResourceType.BROKER_LOGGER, "0", {}, Error.INVALID_REQUEST, "Unknown resource type 8"),
     (GROUP, "", {}, Error.INVALID_REQUEST, "Default group resources are not allowed."),
     (GROUP, "g", {"nope": "1"}, Error.INVALID_CONFIG, "Unknown group config name: nope"),
@@ -125,6 +153,24 @@ def test_a_bad_change_is_refused_as_kafka_does(
         altered(state, ConfigChange(kind, name, overrides), DEFAULTS)
     assert caught.value.error is error
     assert words in caught.value.message
+
+
+def test_what_kafka_lets_all_brokers_change_per_listener_is_changed(state: ControllerState) -> None:
+    wanted: dict[str, str | None] = {
+        "listener.name.a.max.connections": "5",
+        "listener.name.a.num.network.threads": "3",
+    }
+    assert altered(state, ConfigChange(BROKER, "", wanted), DEFAULTS).overrides == wanted
+    own: dict[str, str | None] = {"listener.name.a.ssl.truststore.type": "PKCS12"}
+    assert altered(state, ConfigChange(BROKER, "0", own), DEFAULTS).overrides == own
+
+
+def test_a_setting_that_nobody_knows_does_not_keep_others_from_changing(
+    state: ControllerState,
+) -> None:
+    state.apply(altered(state, ConfigChange(BROKER, "", {"log.cleaner.threadzz": "2"}), DEFAULTS))
+    fact = altered(state, ConfigChange(BROKER, "", {"log.cleaner.threads": "2"}), DEFAULTS)
+    assert fact.overrides == {"log.cleaner.threadzz": "2", "log.cleaner.threads": "2"}
 
 
 def test_settings_that_contradict_each_other_are_refused_whichever_comes_second(

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from moldau.config.changes import ConfigChange, ResourceType
-from moldau.controller.elections import Election
-from moldau.controller.facts import TopicCreated
-from moldau.controller.features import FeatureUpdate
-from moldau.controller.reassignment import Move
-from moldau.controller.topics import NewPartitions, NewTopic
+from moldau.config.config_changes import ConfigChange, ResourceType
+from moldau.controller.controller_facts import TopicCreated
+from moldau.controller.rules.feature_rules import FeatureUpdate
+from moldau.controller.rules.leader_elections import Election
+from moldau.controller.rules.reassignment_rules import Move
+from moldau.controller.rules.topic_rules import NewPartitions, NewTopic
 from moldau.metadata import paths
 from moldau.model.cluster import NO_LEADER, BrokerNode, Endpoint
 from moldau.model.errors import ApiError, Error

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from moldau.broker.system_clock import SystemClock
-from moldau.controller import deliveries
-from moldau.controller.deliveries import WAITING_MAX, Deliveries
+from moldau.cluster import controller_deliveries
+from moldau.cluster.controller_deliveries import WAITING_MAX, Deliveries
 from moldau.engine.machine import Send
 from moldau.engine.timers import Timers
 from moldau.model.errors import Error
@@ -91,7 +91,7 @@ def test_requests_that_pile_up_are_thrown_away_and_the_broker_is_told_anew() -> 
 def test_a_request_that_a_broker_could_not_do_is_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(deliveries, "FAILED_RETRY_MS", 1)
+    monkeypatch.setattr(controller_deliveries, "FAILED_RETRY_MS", 1)
 
     class Troubled(Deaf):
         async def call(self, broker: int, request: Any, **_: object) -> UpdateMetadataResponse:

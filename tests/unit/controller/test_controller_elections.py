@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.controller.changed_partitions import ChangedPartitions
-from moldau.controller.elections import Election, elect, preferred, unclean
-from moldau.controller.facts import BrokerRegistered, TopicCreated
-from moldau.controller.state import ControllerState
+from moldau.controller.controller_facts import BrokerRegistered, TopicCreated
+from moldau.controller.controller_state import ControllerState
+from moldau.controller.rules.changed_partitions import ChangedPartitions
+from moldau.controller.rules.leader_elections import Election, elect, preferred, unclean
 from moldau.model.cluster import NO_LEADER, BrokerNode, ClusterImage, PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.controller.facts import TopicCreated
-from moldau.controller.topics import NewTopic
+from moldau.controller.controller_facts import TopicCreated
+from moldau.controller.rules.topic_rules import NewTopic
 from moldau.metadata import paths
 from moldau.metadata.store import NodeExists, StoreUnavailable
 from moldau.model.errors import ApiError, Error

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.controller.facts import FeaturesUpdated
-from moldau.controller.features import FEATURES, FeatureUpdate, UpgradeType, level_of, updated
-from moldau.controller.state import ControllerState
+from moldau.controller.controller_facts import FeaturesUpdated
+from moldau.controller.controller_state import ControllerState
+from moldau.controller.rules.feature_rules import (
+    FEATURES,
+    FeatureUpdate,
+    UpgradeType,
+    changes_nothing,
+    level_of,
+    updated,
+)
 from moldau.model.cluster import ClusterImage
 from moldau.model.errors import ApiError, Error
 
@@ -42,6 +49,17 @@ def test_a_level_that_the_cluster_is_at_changes_nothing() -> None:
     asked = [FeatureUpdate(METADATA, 30, UP), FeatureUpdate(TRANSACTIONS, 2, UP)]
     assert updated(cluster(), asked) is None
     assert updated(cluster(), []) is None
+
+
+def test_a_feature_that_is_not_there_is_at_level_nought_and_may_stay_there() -> None:
+    for how in UpgradeType:
+        asked = FeatureUpdate("eligible.leader.replicas.version", 0, how)
+        assert changes_nothing(asked)
+        assert updated(cluster(), [asked]) is None
+    assert not changes_nothing(FeatureUpdate("eligible.leader.replicas.version", 1, UP))
+    assert not changes_nothing(FeatureUpdate("nobodys.version", 0, DOWN))
+    both = [asked, FeatureUpdate(TRANSACTIONS, 1, DOWN)]
+    assert updated(cluster(), both) == FeaturesUpdated({TRANSACTIONS: 1}, 9)
 
 
 @pytest.mark.parametrize(

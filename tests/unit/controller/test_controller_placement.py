@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from moldau.controller.placement import Start, place, place_by_rack, start_for_growth
+from moldau.controller.rules.replica_placement import Start, place, place_by_rack, start_for_growth
 
 
 def test_the_example_of_kafkas_documentation() -> None:

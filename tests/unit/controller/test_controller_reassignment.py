@@ -6,10 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from moldau.controller.changed_partitions import ChangedPartitions
-from moldau.controller.facts import BrokerRegistered, PartitionsChanged, TopicCreated
-from moldau.controller.reassignment import Move, cancelled, done_if_in_sync, moving, reassign
-from moldau.controller.state import ControllerState
+from moldau.controller.controller_facts import BrokerRegistered, PartitionsChanged, TopicCreated
+from moldau.controller.controller_state import ControllerState
+from moldau.controller.rules.changed_partitions import ChangedPartitions
+from moldau.controller.rules.reassignment_rules import (
+    Move,
+    cancelled,
+    done_if_in_sync,
+    moving,
+    reassign,
+)
 from moldau.model.cluster import NO_LEADER, BrokerNode, ClusterImage, PartitionImage
 from moldau.model.errors import ApiError, Error
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.controller.facts import BrokerRegistered, TopicCreated
-from moldau.controller.state import ControllerState
-from moldau.controller.topics import (
+from moldau.controller.controller_facts import BrokerRegistered, TopicCreated
+from moldau.controller.controller_state import ControllerState
+from moldau.controller.rules.topic_rules import (
     Draw,
     NewPartitions,
     NewTopic,
@@ -235,12 +235,12 @@ def test_bad_growth_is_refused_as_kafka_does(
     assert words in caught.value.message
 
 
-def test_growth_needs_as_many_brokers_as_the_topic_has_replicas() -> None:
+def test_growth_counts_on_the_brokers_that_have_the_topic_already() -> None:
     state = cluster_of(0)
     two = (PartitionImage(0, 0, (0, 1), (0, 1)),)
     state.apply(TopicCreated("t", b"t" * 16, two, {}))
-    with pytest.raises(ApiError, match="only 1 broker"):
-        grow(state, NewPartitions("t", 2))
+    (added,) = grow(state, NewPartitions("t", 2)).added
+    assert (added.leader, added.replicas, added.isr) == (0, (0, 1), (0,))
 
 
 def test_only_a_topic_that_exists_can_be_deleted() -> None:

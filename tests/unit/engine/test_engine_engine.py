@@ -14,6 +14,7 @@ import pytest
 from moldau.engine.engine import REFUSED_AGAIN_MS, Engine
 from moldau.engine.machine import Decision, JournalFault, Reply, Send, Timer, Token, Volatile
 from moldau.engine.timers import Timers
+from moldau.model.clock import Now
 from moldau.model.errors import ApiError, Error
 from tests.support import seeds
 from tests.support.manual_journal import ManualJournal
@@ -36,6 +37,14 @@ class Open(NamedTuple):
     pass
 
 
+class OpenOrTurnAway(NamedTuple):
+    pass
+
+
+class TurnAway(NamedTuple):
+    error: Error
+
+
 class Alarm(NamedTuple):
     delay_ms: int | None
 
@@ -54,6 +63,16 @@ class Refuse(NamedTuple):
 
 class Break(NamedTuple):
     where: str
+
+
+class Set(NamedTuple):
+    """Comes often; only the last counts."""
+
+    total: int
+
+
+class WasSet(NamedTuple):
+    total: int
 
 
 class Added(NamedTuple):
@@ -79,20 +98,32 @@ class Counting:
         self.total = 0
         self.waiting: list[Token] = []
 
-    def decide(self, command: object, token: Token, now_ms: int) -> Decision:
+    def decide(self, command: object, token: Token, now: Now) -> Decision:
         match command:
             case Add(amount):
                 total = self.total + amount
                 return Decision((Added(amount),), replies=(Reply(token, total),))
+            case Set(total):
+                return Decision((Volatile(WasSet(total), is_observed=False),))
             case Total():
                 return Decision.reply(token, self.total)
             case Wait():
                 return Decision((Volatile(Waits(token)),))
+            case OpenOrTurnAway():
+                everybody = (*self.waiting, token)
+                return Decision(
+                    (Opened(),),
+                    replies=tuple(Reply(t, "open") for t in everybody),
+                    instead=lambda refusal: TurnAway(refusal.error),
+                )
+            case TurnAway(error):
+                told = tuple(Reply(t, error) for t in (*self.waiting, token))
+                return Decision((Volatile(Opened()),), replies=told)
             case Open():
                 everybody = (*self.waiting, token)
                 return Decision((Opened(),), replies=tuple(Reply(t, "open") for t in everybody))
             case Alarm(delay_ms):
-                at_ms = None if delay_ms is None else now_ms + delay_ms
+                at_ms = None if delay_ms is None else now.monotonic_ms + delay_ms
                 return Decision(
                     timers=(Timer("alarm", at_ms, Ring()),), replies=(Reply(token, None),)
                 )
@@ -113,6 +144,8 @@ class Counting:
         match fact:
             case Added(amount):
                 self.total += amount
+            case WasSet(total):
+                self.total = total
             case Waits(token):
                 self.waiting.append(token)
             case Opened():
@@ -230,6 +263,22 @@ def test_volatile_facts_are_applied_but_not_journalled() -> None:
         assert bench.journal.facts == []
         assert len(bench.machine.waiting) == 1
         assert bench.observed == [(Waits(1),)]
+
+    run(scenario)
+
+
+def test_what_nobody_waits_for_is_told_however_many_others_wait_and_leaves_nothing_behind() -> None:
+    async def scenario(bench: Bench) -> None:
+        waiting = [bench.engine.submit(Add(1)) for _ in range(10)]
+        for total in range(100):
+            bench.engine.tell(Set(total))
+        assert bench.machine.total == 99
+        assert len(bench.engine._held) == len(waiting)
+        bench.journal.commit()
+        assert bench.observed == [(Added(1),)] * 10
+        bench.engine.stop(Error.NOT_COORDINATOR)
+        bench.engine.tell(Set(0))
+        assert bench.machine.total == 99
 
     run(scenario)
 
@@ -370,6 +419,22 @@ def test_a_fact_that_cannot_be_applied_stops_the_engine(caplog: pytest.LogCaptur
 
     run(scenario)
     assert "apply failed" in caplog.text
+
+
+def test_whoever_waits_for_a_refused_append_is_told_what_happens_instead() -> None:
+    async def scenario(bench: Bench) -> None:
+        waiting = bench.engine.submit(Wait())
+        bench.journal.refuses_with = JournalFault(Error.MESSAGE_TOO_LARGE, "by far")
+        opening = bench.engine.submit(OpenOrTurnAway())
+        assert opening.result() is Error.MESSAGE_TOO_LARGE
+        assert waiting.result() is Error.MESSAGE_TOO_LARGE
+        assert bench.engine.is_running
+        bench.journal.refuses_with = None
+        waiting, opening = bench.engine.submit(Wait()), bench.engine.submit(OpenOrTurnAway())
+        bench.journal.commit()
+        assert (waiting.result(), opening.result()) == ("open", "open")
+
+    run(scenario)
 
 
 def test_an_append_that_is_refused_changes_nothing() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.groups import codec, facts
-from moldau.groups.codec import GroupCodec
-from moldau.groups.facts import CommittedOffset, StoredMember
-from moldau.groups.records import VERSION
+from moldau.groups import group_facts, group_record_codec
+from moldau.groups.group_facts import CommittedOffset, StoredMember
+from moldau.groups.group_record_codec import GroupCodec
+from moldau.groups.group_records import VERSION
 from moldau.model.names import TopicPartition
 from moldau.records.batch import read_header
-from moldau.records.codec import Record, decode_batch, encode_batch
+from moldau.records.batch_codec import Record, decode_batch, encode_batch
 from moldau.records.compression import Codec
 from moldau.wire.messages.group_records import (
     GroupMetadataValue,
@@ -27,7 +27,7 @@ WRITTEN_BY_KAFKA = [
     (
         "000200026731",
         "0003000000000000ffffffff000001a1e15e193e00000000",
-        facts.GroupStored("g1", None, 0, None, None, 1794782402878),
+        group_facts.GroupStored("g1", None, 0, None, None, 1794782402878),
     ),
     (
         "000200026731",
@@ -36,7 +36,7 @@ WRITTEN_BY_KAFKA = [
         "00010027636c2d66326266383439392d356365642d343032612d383339662d356232366530"
         "663734363735ffff0002636c000a2f3132372e302e302e3100004e2000002710000000046d"
         "6574610000000461737369",
-        facts.GroupStored(
+        group_facts.GroupStored(
             "g1",
             "consumer",
             1,
@@ -50,14 +50,14 @@ WRITTEN_BY_KAFKA = [
         "00010002673100066f726465727300000000",
         "0004000000000000000500000000056e6f7465000001a1e15e258501001005e422bdd07047"
         "0482d3f87be2ee3bc3",
-        facts.OffsetsCommitted(
+        group_facts.OffsetsCommitted(
             "g1", ((PLACE, CommittedOffset(5, 0, "note", 1794782406021, topic_id=TOPIC_ID)),)
         ),
     ),
     (
         "0001000673696d706c6500066f726465727300000001",
         "000100000000000000070000000001a1e15e25a4000001a1e15f1004",
-        facts.OffsetsCommitted(
+        group_facts.OffsetsCommitted(
             "simple",
             (
                 (
@@ -70,9 +70,9 @@ WRITTEN_BY_KAFKA = [
     (
         "0001000673696d706c6500066f726465727300000001",
         None,
-        facts.OffsetsRemoved("simple", (TopicPartition("orders", 1),)),
+        group_facts.OffsetsRemoved("simple", (TopicPartition("orders", 1),)),
     ),
-    ("0002000673696d706c65", None, facts.GroupDeleted("simple")),
+    ("0002000673696d706c65", None, group_facts.GroupDeleted("simple")),
 ]
 
 
@@ -103,8 +103,8 @@ def test_facts_of_one_decision_share_a_batch() -> None:
 
 def test_a_transactions_offsets_and_its_end_are_the_producers_batches() -> None:
     offset = (PLACE, CommittedOffset(5, -1, "", 1))
-    held = facts.TransactionalOffsetsCommitted("g", 7, 3, (offset,))
-    ends = [facts.TransactionEnded(7, 3, 9, committed) for committed in (True, False)]
+    held = group_facts.TransactionalOffsetsCommitted("g", 7, 3, (offset,))
+    ends = [group_facts.TransactionEnded(7, 3, 9, committed) for committed in (True, False)]
     batches = GroupCodec().encode([held, *ends], 5)
     headers = [read_header(batch) for batch in batches]
     assert [(header.producer_id, header.producer_epoch) for header in headers] == [(7, 3)] * 3
@@ -114,8 +114,8 @@ def test_a_transactions_offsets_and_its_end_are_the_producers_batches() -> None:
 
 
 def test_facts_around_a_transaction_keep_their_order() -> None:
-    plain = facts.OffsetsRemoved("g", (PLACE,))
-    end = facts.TransactionEnded(7, 3, 9, True)
+    plain = group_facts.OffsetsRemoved("g", (PLACE,))
+    end = group_facts.TransactionEnded(7, 3, 9, True)
     batches = GroupCodec().encode([plain, end, plain], 5)
     assert len(batches) == 3
     assert read(batches) == [plain, end, plain]
@@ -124,9 +124,9 @@ def test_facts_around_a_transaction_keep_their_order() -> None:
 def test_very_many_records_are_split_into_batches_that_a_log_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(codec, "BATCH_BYTES", 1_000)
+    monkeypatch.setattr(group_record_codec, "BATCH_BYTES", 1_000)
     places = tuple(TopicPartition("orders", number) for number in range(500))
-    batches = GroupCodec().encode([facts.OffsetsRemoved("g", places)], 5)
+    batches = GroupCodec().encode([group_facts.OffsetsRemoved("g", places)], 5)
     assert len(batches) > 5
     assert max(len(batch) for batch in batches) < 2_000
     removed = [place for fact in read(batches) for place in fact.places]  # type: ignore[attr-defined]
@@ -134,9 +134,9 @@ def test_very_many_records_are_split_into_batches_that_a_log_takes(
 
 
 def test_batches_are_compressed_as_configured() -> None:
-    (batch,) = GroupCodec(Codec.GZIP).encode([facts.GroupDeleted("g")], 5)
+    (batch,) = GroupCodec(Codec.GZIP).encode([group_facts.GroupDeleted("g")], 5)
     assert read_header(batch).codec == Codec.GZIP
-    assert read([batch]) == [facts.GroupDeleted("g")]
+    assert read([batch]) == [group_facts.GroupDeleted("g")]
 
 
 def of_kind(kind: int, value: bytes | None) -> list[object]:
@@ -154,7 +154,7 @@ def test_records_of_other_group_protocols_are_passed_over() -> None:
 def test_every_version_of_an_offset_is_read(version: int) -> None:
     value = OffsetCommitValue(offset=5, metadata="note", commit_timestamp=9)
     (fact,) = of_kind(0, VERSION.pack(version) + value.encode(version))
-    assert fact == facts.OffsetsCommitted("g1", ((PLACE, CommittedOffset(5, -1, "note", 9)),))
+    assert fact == group_facts.OffsetsCommitted("g1", ((PLACE, CommittedOffset(5, -1, "note", 9)),))
 
 
 @pytest.mark.parametrize("version", range(5))
@@ -168,4 +168,4 @@ def test_every_version_of_a_group_is_read(version: int) -> None:
     (fact,) = of_kind(2, VERSION.pack(version) + value.encode(version))
     rebalance_timeout_ms = 60 if version else 10
     stored = StoredMember("m", None, "", "", rebalance_timeout_ms, 10, b"s", b"a")
-    assert fact == facts.GroupStored("g1", "consumer", 4, "range", "m", -1, (stored,))
+    assert fact == group_facts.GroupStored("g1", "consumer", 4, "range", "m", -1, (stored,))

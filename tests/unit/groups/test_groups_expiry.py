@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.groups import commands, expiry, facts
-from moldau.groups.commands import DeletedTopic, OffsetRow
+from moldau.groups import group_commands, group_facts, offset_expiry
+from moldau.groups.group_commands import DeletedTopic, OffsetRow
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from tests.support.group_coordinator import GROUP, Coordinator, error_of
@@ -20,7 +20,9 @@ def coordinator() -> Coordinator:
 
 
 def expire_after(coordinator: Coordinator, delay_ms: int) -> None:
-    coordinator.ask(commands.ExpireOffsets(coordinator.wall_ms + delay_ms))
+    coordinator.wall_step_ms = delay_ms
+    coordinator.ask(group_commands.ExpireOffsets())
+    coordinator.wall_step_ms = 0
 
 
 def test_a_group_that_became_empty_keeps_its_offsets_for_the_retention_time() -> None:
@@ -33,7 +35,7 @@ def test_a_group_that_became_empty_keeps_its_offsets_for_the_retention_time() ->
     assert readers.committed().offset == 5
     expire_after(readers, RETENTION_MS)
     assert readers.committed().offset == -1
-    assert readers.happened(facts.GroupDeleted) == [facts.GroupDeleted(GROUP, 2)]
+    assert readers.happened(group_facts.GroupDeleted) == [group_facts.GroupDeleted(GROUP, 2)]
     readers.restart()
     assert not readers.machine.groups
 
@@ -97,10 +99,10 @@ def test_offsets_in_an_open_transaction_keep_the_group() -> None:
     readers = coordinator()
     readers.commit(1)
     row = OffsetRow(PLACE, 2)
-    readers.ask(commands.CommitTransactionalOffsets(GROUP, 7, 0, (row,), wall_ms=readers.wall_ms))
+    readers.ask(group_commands.CommitTransactionalOffsets(GROUP, 7, 0, (row,)))
     expire_after(readers, RETENTION_MS)
     assert readers.committed().offset == 1
-    readers.ask(commands.EndTransaction(7, 0, 0, committed=False))
+    readers.ask(group_commands.EndTransaction(7, 0, 0, committed=False))
     expire_after(readers, RETENTION_MS)
     assert not readers.machine.groups
 
@@ -113,13 +115,14 @@ def test_a_group_that_somebody_is_about_to_join_is_kept() -> None:
 
 
 def test_many_offsets_expire_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "REMOVALS_MAX", 3)
+    monkeypatch.setattr(offset_expiry, "REMOVALS_MAX", 3)
     readers = coordinator()
     for number in range(4):
         for partition in range(2):
             place = TopicPartition("orders", partition)
             readers.commit(1, place=place, group_id=f"group{number}")
-    expire_after(readers, RETENTION_MS)
+    readers.wall_step_ms = RETENTION_MS
+    readers.ask(group_commands.ExpireOffsets())
     assert len(readers.machine.groups) == 3
     readers.pass_ms(0)
     assert not readers.machine.groups
@@ -136,10 +139,10 @@ def test_offsets_of_deleted_topics_are_forgotten() -> None:
         OffsetRow(TopicPartition("orders", 2), 1),
         OffsetRow(OTHER, 1, topic_id=old),
     )
-    readers.ask(commands.CommitOffsets(GROUP, rows))
+    readers.ask(group_commands.CommitOffsets(GROUP, rows))
     in_transaction = OffsetRow(TopicPartition("orders", 3), 1, topic_id=old)
-    readers.ask(commands.CommitTransactionalOffsets(GROUP, 7, 0, (in_transaction,)))
-    readers.ask(commands.ForgetTopics((DeletedTopic("orders", old),)))
+    readers.ask(group_commands.CommitTransactionalOffsets(GROUP, 7, 0, (in_transaction,)))
+    readers.ask(group_commands.ForgetTopics((DeletedTopic("orders", old),)))
     assert list(readers.machine.offsets.of_group(GROUP)) == [TopicPartition("orders", 1), OTHER]
     assert not readers.machine.offsets.is_in_transaction(GROUP)
 
@@ -148,29 +151,38 @@ def test_a_group_is_deleted_on_request_with_all_that_it_had() -> None:
     readers = coordinator()
     readers.commit(1)
     row = OffsetRow(OTHER, 2)
-    readers.ask(commands.CommitTransactionalOffsets(GROUP, 7, 0, (row,)))
+    readers.ask(group_commands.CommitTransactionalOffsets(GROUP, 7, 0, (row,)))
     readers.join(new_member_id="c-1", member_id_required=True)
-    assert readers.ask(commands.DeleteGroup(GROUP)) is None
+    assert readers.ask(group_commands.DeleteGroup(GROUP)) is None
     assert not readers.machine.groups
     assert not readers.timers
     readers.restart()
     assert not readers.machine.groups
-    readers.ask(commands.EndTransaction(7, 0, 0, committed=True))
+    readers.ask(group_commands.EndTransaction(7, 0, 0, committed=True))
     assert readers.committed().offset == -1
 
 
 def test_only_empty_groups_can_be_deleted() -> None:
     readers = coordinator()
-    assert error_of(readers.ask(commands.DeleteGroup(GROUP))) is Error.GROUP_ID_NOT_FOUND
+    assert error_of(readers.ask(group_commands.DeleteGroup(GROUP))) is Error.GROUP_ID_NOT_FOUND
     readers.stable()
-    assert error_of(readers.ask(commands.DeleteGroup(GROUP))) is Error.NON_EMPTY_GROUP
+    assert error_of(readers.ask(group_commands.DeleteGroup(GROUP))) is Error.NON_EMPTY_GROUP
 
 
 def test_a_deleted_group_starts_again_from_nothing() -> None:
     readers = coordinator()
     (member_id,) = readers.stable()
     readers.leave(member_id)
-    readers.ask(commands.DeleteGroup(GROUP))
+    readers.ask(group_commands.DeleteGroup(GROUP))
     token = readers.join()
     readers.pass_ms(3_000)
     assert readers.answers[token].generation == 1
+
+
+def test_an_offset_that_is_to_be_kept_longer_than_time_can_tell_is_kept_for_ever() -> None:
+    simple = coordinator()
+    simple.commit(1, retention_ms=2**63 - 1)
+    expire_after(simple, 100 * RETENTION_MS)
+    assert simple.committed().offset == 1
+    simple.restart()
+    assert simple.committed().offset == 1

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from moldau.groups import facts
-from moldau.groups.classic import State
-from moldau.groups.facts import Protocol, Removal
+from moldau.groups import group_facts
+from moldau.groups.classic.classic_group import State
+from moldau.groups.group_facts import Protocol, Removal
 from moldau.model.errors import Error
 from tests.support.group_coordinator import (
     GROUP,
@@ -171,8 +171,8 @@ def test_a_group_that_has_become_too_large_shrinks_by_the_last_to_rejoin() -> No
     answer = coordinator.answers[coordinator.join(last)]
     assert answer.error is Error.GROUP_MAX_SIZE_REACHED
     assert [coordinator.answers[join].generation for join in joins] == [2, 2]
-    (removed,) = coordinator.happened(facts.MemberRemoved)
-    assert removed == facts.MemberRemoved(GROUP, last, Removal.NO_ROOM)
+    (removed,) = coordinator.happened(group_facts.MemberRemoved)
+    assert removed == group_facts.MemberRemoved(GROUP, last, Removal.NO_ROOM)
 
 
 def test_a_join_that_is_sent_twice_is_answered_once_it_completes_and_the_first_is_let_go() -> None:
@@ -203,7 +203,7 @@ def test_a_new_member_that_went_away_while_it_waited_is_dropped_in_the_end() -> 
 def test_the_clients_reason_is_part_of_the_reason_for_a_rebalance() -> None:
     coordinator = Coordinator()
     coordinator.join(new_member_id="c-1", reason="rebalance enforced by user")
-    (prepared,) = coordinator.happened(facts.RebalancePrepared)
+    (prepared,) = coordinator.happened(group_facts.RebalancePrepared)
     assert prepared.reason == ("Adding new member c-1; client reason: rebalance enforced by user")
 
 

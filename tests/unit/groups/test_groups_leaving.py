@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from moldau.groups import commands
-from moldau.groups.classic import State
+from moldau.groups import group_commands
+from moldau.groups.classic.classic_group import State
 from moldau.model.errors import Error
 from tests.support.group_coordinator import GROUP, SESSION_MS, Coordinator, error_of
 
@@ -89,7 +89,7 @@ def test_syncs_are_refused_as_the_protocol_says() -> None:
 
     def sync(**options: object) -> Error:
         fields = {"group_id": GROUP, "generation": 1, "member_id": first, **options}
-        return error_of(coordinator.ask(commands.SyncGroup(**fields)))  # type: ignore[arg-type]
+        return error_of(coordinator.ask(group_commands.SyncGroup(**fields)))  # type: ignore[arg-type]
 
     assert sync(group_id="other") is Error.UNKNOWN_MEMBER_ID
     assert sync(member_id="stranger") is Error.UNKNOWN_MEMBER_ID

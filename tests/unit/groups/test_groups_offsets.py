@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from moldau.groups import commands, facts
-from moldau.groups.classic import State
-from moldau.groups.commands import OffsetRow, TopicOffsets
-from moldau.groups.facts import Protocol
-from moldau.groups.results import FetchedOffset
+from moldau.groups import group_commands, group_facts
+from moldau.groups.classic.classic_group import State
+from moldau.groups.group_commands import OffsetRow, TopicOffsets
+from moldau.groups.group_facts import Protocol
+from moldau.groups.group_results import FetchedOffset
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from tests.support.group_coordinator import GROUP, WALL_START_MS, Coordinator, error_of
@@ -24,19 +24,18 @@ def commit_in_transaction(
     coordinator: Coordinator, offset: int, producer_id: int = 7, **options: Any
 ) -> Any:
     return coordinator.ask(
-        commands.CommitTransactionalOffsets(
+        group_commands.CommitTransactionalOffsets(
             GROUP,
             producer_id,
             0,
             (OffsetRow(options.pop("place", PLACE), offset),),
-            wall_ms=coordinator.wall_ms,
             **options,
         )
     )
 
 
 def end(coordinator: Coordinator, *, committed: bool, producer_id: int = 7) -> None:
-    coordinator.ask(commands.EndTransaction(producer_id, 0, 0, committed))
+    coordinator.ask(group_commands.EndTransaction(producer_id, 0, 0, committed))
 
 
 def test_a_member_commits_and_finds_what_it_committed() -> None:
@@ -95,7 +94,7 @@ def test_a_member_commits_while_it_is_to_join_again_but_not_before_it_has_synced
 def test_a_note_that_is_too_long_is_refused_without_the_other_rows() -> None:
     coordinator = Coordinator(offset_metadata_max_bytes=4)
     rows = (OffsetRow(PLACE, 1, metadata="12345"), OffsetRow(OTHER, 2, metadata="1234"))
-    first, second = coordinator.ask(commands.CommitOffsets(GROUP, rows))
+    first, second = coordinator.ask(group_commands.CommitOffsets(GROUP, rows))
     assert (first.error, second.error) == (Error.OFFSET_METADATA_TOO_LARGE, Error.NONE)
     assert list(coordinator.machine.offsets.of_group(GROUP)) == [OTHER]
 
@@ -109,7 +108,7 @@ def test_a_refused_commit_leaves_no_group_behind() -> None:
 def test_old_clients_say_how_long_their_offsets_are_kept() -> None:
     coordinator = Coordinator()
     coordinator.commit(1, retention_ms=500)
-    (fact,) = coordinator.happened(facts.OffsetsCommitted)
+    (fact,) = coordinator.happened(group_facts.OffsetsCommitted)
     assert fact.offsets[0][1].expire_timestamp_ms == WALL_START_MS + 500
 
 
@@ -118,7 +117,7 @@ def test_fetching_everything_tells_what_the_group_has() -> None:
     coordinator.commit(1, place=PLACE)
     coordinator.commit(2, place=OTHER)
     coordinator.commit(3, place=TopicPartition("orders", 4))
-    topics = coordinator.ask(commands.FetchOffsets(GROUP, None))
+    topics = coordinator.ask(group_commands.FetchOffsets(GROUP, None))
     told = {(topic.topic, row.partition): row.offset for topic in topics for row in topic.offsets}
     assert told == {("orders", 0): 1, ("payments", 0): 2, ("orders", 4): 3}
 
@@ -126,19 +125,19 @@ def test_fetching_everything_tells_what_the_group_has() -> None:
 def test_what_was_never_committed_is_told_as_minus_one() -> None:
     coordinator = Coordinator()
     asked = (TopicOffsets("orders", (0, 9), TOPIC_ID),)
-    (topic,) = coordinator.ask(commands.FetchOffsets("nobody", asked))
+    (topic,) = coordinator.ask(group_commands.FetchOffsets("nobody", asked))
     assert topic.topic_id == TOPIC_ID
     assert topic.offsets == (FetchedOffset(0), FetchedOffset(9))
-    assert coordinator.ask(commands.FetchOffsets("nobody", None)) == ()
+    assert coordinator.ask(group_commands.FetchOffsets("nobody", None)) == ()
 
 
 def test_offsets_of_a_topic_that_was_made_anew_are_not_told() -> None:
     coordinator = Coordinator()
     row = OffsetRow(PLACE, 8, topic_id=TOPIC_ID)
-    coordinator.ask(commands.CommitOffsets(GROUP, (row,)))
+    coordinator.ask(group_commands.CommitOffsets(GROUP, (row,)))
     for topic_id, offset in ((TOPIC_ID, 8), (bytes(16), 8), (b"n" * 16, -1)):
         asked = (TopicOffsets("orders", (0,), topic_id),)
-        (topic,) = coordinator.ask(commands.FetchOffsets(GROUP, asked))
+        (topic,) = coordinator.ask(group_commands.FetchOffsets(GROUP, asked))
         assert topic.offsets[0].offset == offset
 
 
@@ -167,7 +166,7 @@ def test_who_asks_for_stable_offsets_is_told_to_wait_for_the_transaction() -> No
     unstable = coordinator.committed(require_stable=True)
     assert unstable == FetchedOffset(0, error=Error.UNSTABLE_OFFSET_COMMIT)
     assert coordinator.committed(5, require_stable=True) == FetchedOffset(5)
-    (topic,) = coordinator.ask(commands.FetchOffsets(GROUP, None, require_stable=True))
+    (topic,) = coordinator.ask(group_commands.FetchOffsets(GROUP, None, require_stable=True))
     assert topic.offsets[0].error is Error.UNSTABLE_OFFSET_COMMIT
     end(coordinator, committed=True)
     assert coordinator.committed(require_stable=True).offset == 2
@@ -235,7 +234,7 @@ def test_a_transaction_may_commit_in_the_middle_of_a_rebalance() -> None:
 def test_a_note_that_is_too_long_is_refused_in_a_transaction_too() -> None:
     coordinator = Coordinator(offset_metadata_max_bytes=4)
     row = OffsetRow(PLACE, 1, metadata="12345")
-    (answer,) = coordinator.ask(commands.CommitTransactionalOffsets(GROUP, 7, 0, (row,)))
+    (answer,) = coordinator.ask(group_commands.CommitTransactionalOffsets(GROUP, 7, 0, (row,)))
     assert answer.error is Error.OFFSET_METADATA_TOO_LARGE
     assert not coordinator.machine.offsets.is_in_transaction(GROUP)
 
@@ -246,20 +245,22 @@ def test_offsets_are_deleted_unless_a_member_reads_the_topic() -> None:
     coordinator.commit(1, member_id, 1, place=PLACE)
     coordinator.commit(2, member_id, 1, place=OTHER)
     unknown = TopicPartition("payments", 7)
-    rows = coordinator.ask(commands.DeleteOffsets(GROUP, (PLACE, OTHER, unknown)))
+    rows = coordinator.ask(group_commands.DeleteOffsets(GROUP, (PLACE, OTHER, unknown)))
     assert [row.error for row in rows] == [
         Error.GROUP_SUBSCRIBED_TO_TOPIC,
         Error.NONE,
         Error.NONE,
     ]
-    assert coordinator.happened(facts.OffsetsRemoved) == [facts.OffsetsRemoved(GROUP, (OTHER,))]
+    assert coordinator.happened(group_facts.OffsetsRemoved) == [
+        group_facts.OffsetsRemoved(GROUP, (OTHER,))
+    ]
 
 
 def test_offsets_of_consumers_that_speak_unintelligibly_are_not_deleted() -> None:
     coordinator = Coordinator()
     (member_id,) = coordinator.stable(protocols=(Protocol("range", b"?"),))
     coordinator.commit(1, member_id, 1)
-    (row,) = coordinator.ask(commands.DeleteOffsets(GROUP, (PLACE,)))
+    (row,) = coordinator.ask(group_commands.DeleteOffsets(GROUP, (PLACE,)))
     assert row.error is Error.GROUP_SUBSCRIBED_TO_TOPIC
 
 
@@ -267,7 +268,7 @@ def test_offsets_of_other_protocols_are_deleted_only_when_nobody_is_there() -> N
     coordinator = Coordinator()
     (member_id,) = coordinator.stable(protocol_type="connect")
     coordinator.commit(1, member_id, 1)
-    delete = commands.DeleteOffsets(GROUP, (PLACE,))
+    delete = group_commands.DeleteOffsets(GROUP, (PLACE,))
     assert error_of(coordinator.ask(delete)) is Error.NON_EMPTY_GROUP
     coordinator.leave(member_id)
     assert coordinator.ask(delete)[0].error is Error.NONE
@@ -275,14 +276,14 @@ def test_offsets_of_other_protocols_are_deleted_only_when_nobody_is_there() -> N
 
 
 def test_offsets_of_an_unknown_group_cannot_be_deleted() -> None:
-    answer = Coordinator().ask(commands.DeleteOffsets(GROUP, (PLACE,)))
+    answer = Coordinator().ask(group_commands.DeleteOffsets(GROUP, (PLACE,)))
     assert error_of(answer) is Error.GROUP_ID_NOT_FOUND
 
 
 def test_deleting_an_offset_takes_it_out_of_open_transactions() -> None:
     coordinator = Coordinator()
     commit_in_transaction(coordinator, 2)
-    coordinator.ask(commands.DeleteOffsets(GROUP, (PLACE,)))
+    coordinator.ask(group_commands.DeleteOffsets(GROUP, (PLACE,)))
     assert coordinator.committed(require_stable=True).error is Error.NONE
     end(coordinator, committed=True)
     assert coordinator.committed().offset == -1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from moldau.groups import commands, facts
-from moldau.groups.classic import State
-from moldau.groups.commands import Leaver
-from moldau.groups.facts import Protocol
+from moldau.groups import group_commands, group_facts
+from moldau.groups.classic.classic_group import State
+from moldau.groups.group_commands import Leaver
+from moldau.groups.group_facts import Protocol
 from moldau.model.errors import Error
 from tests.support.group_coordinator import (
     GROUP,
@@ -107,9 +107,9 @@ def test_a_double_with_an_instance_id_that_is_taken_over_is_fenced() -> None:
     assert error_of(commit) is Error.FENCED_INSTANCE_ID
     join = coordinator.join(old, instance_id="i1")
     assert coordinator.answers[join].error is Error.FENCED_INSTANCE_ID
-    sync = coordinator.ask(commands.SyncGroup(GROUP, 1, old, "i1"))
+    sync = coordinator.ask(group_commands.SyncGroup(GROUP, 1, old, "i1"))
     assert sync.error is Error.FENCED_INSTANCE_ID
-    (left,) = coordinator.ask(commands.LeaveGroup(GROUP, (Leaver(old, "i1"),)))
+    (left,) = coordinator.ask(group_commands.LeaveGroup(GROUP, (Leaver(old, "i1"),)))
     assert left.error is Error.FENCED_INSTANCE_ID
 
 
@@ -155,7 +155,7 @@ def test_a_static_member_that_does_not_rejoin_keeps_its_place_until_its_session_
     assert answer.generation == 2
     assert answer.leader == dynamic, "the leader did not come, so another was elected"
     assert static in coordinator.group().members
-    (elected,) = coordinator.happened(facts.LeaderElected)
+    (elected,) = coordinator.happened(group_facts.LeaderElected)
     assert (elected.member_id, elected.member_id_old) == (dynamic, static)
 
 
@@ -178,7 +178,7 @@ def test_an_administrator_removes_static_members_by_their_instance() -> None:
     coordinator = Coordinator()
     leader, _ = two_static(coordinator)
     leavers = (Leaver("", "i1"), Leaver("", "i9"), Leaver("", None))
-    rows = coordinator.ask(commands.LeaveGroup(GROUP, leavers))
+    rows = coordinator.ask(group_commands.LeaveGroup(GROUP, leavers))
     assert [row.error for row in rows] == [
         Error.NONE,
         Error.UNKNOWN_MEMBER_ID,

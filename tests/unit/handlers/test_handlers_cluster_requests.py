@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from moldau.handlers import cluster_requests
-from moldau.handlers.cluster_requests import leader_and_isr
-from moldau.handlers.context import RequestContext
+from moldau.handlers.cluster import state_change_requests
+from moldau.handlers.cluster.state_change_requests import leader_and_isr
+from moldau.handlers.request_context import RequestContext
 from moldau.model.cluster import ClusterImage
 from moldau.model.errors import Error
-from moldau.replication.cluster_view import ClusterView
+from moldau.replication.metadata_cache import ClusterView
 from moldau.wire.messages.replication import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
@@ -68,7 +68,7 @@ def roles(leader: int, epoch: int) -> LeaderAndIsrRequest:
 def test_coordinators_hear_of_roles_that_were_taken_before_another_controller_spoke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_requests, "ROLES_AT_ONCE", 1)
+    monkeypatch.setattr(state_change_requests, "ROLES_AT_ONCE", 1)
 
     async def scenario(node: Node) -> None:
         member: Any = Member(node)

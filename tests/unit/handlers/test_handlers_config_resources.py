@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from moldau.config.changes import ResourceType
-from moldau.config.sources import Source
-from moldau.config.updates import Operation
+from moldau.config.config_changes import ResourceType
+from moldau.config.config_sources import Source
+from moldau.config.config_updates import Operation
 from moldau.model.errors import Error
 from moldau.wire.messages.configs import (
     AlterableConfig,

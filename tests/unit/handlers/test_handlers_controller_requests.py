@@ -9,17 +9,17 @@ from typing import Any, cast
 
 import pytest
 
-from moldau.controller.topics import NewTopic
-from moldau.handlers.context import RequestContext
-from moldau.handlers.controller_requests import (
+from moldau.controller.rules.topic_rules import NewTopic
+from moldau.handlers.cluster.controller_requests import (
     allocate_producer_ids,
     alter_partition,
     controlled_shutdown,
 )
+from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import ROUTES, cluster_routes
 from moldau.handlers.services import Services
-from moldau.metadata.shared_tree import SharedTree
 from moldau.model.errors import Error
+from moldau.testing.shared_tree import SharedTree
 from moldau.wire.apis import api
 from moldau.wire.messages.brokers import AllocateProducerIdsRequest
 from moldau.wire.messages.partitions import (
@@ -53,7 +53,7 @@ def play(story: Callable[[Contender, Contender], Awaitable[None]]) -> None:
 
 
 def on(broker: Contender) -> Services:
-    return cast("Services", SimpleNamespace(controller=broker.controller))
+    return cast("Services", SimpleNamespace(member=broker))
 
 
 def ctx(api_key: int, version: int) -> RequestContext:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +41,60 @@ def test_every_version_finds_the_coordinator_of_a_group(version: int, tmp_path: 
                 assert row.error_message == ""
 
     play(scenario, tmp_path, offsets_topic_num_partitions="3")
+
+
+class Member:
+    """Of a cluster, of which the test needs to know no more."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "topic", "key"),
+    [
+        (GROUP, OFFSETS, "offsets.topic.replication.factor"),
+        (TRANSACTION, STATE, "transaction.state.log.replication.factor"),
+    ],
+)
+def test_a_cluster_makes_no_internal_topic_before_all_its_replicas_have_a_broker(
+    kind: int, topic: str, key: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(node: Node) -> None:
+        member: Any = Member()
+        node.on.member = member
+        for _ in range(3):
+            response = await node.call(FindCoordinatorRequest(key="g", key_type=kind), 2)
+            assert response.error_code == Error.COORDINATOR_NOT_AVAILABLE
+        assert topic not in node.image.topics
+        assert [record.getMessage() for record in caplog.records] == [
+            f"{topic} is not there, so nobody coordinates: it needs 3 brokers ({key}), 1 are alive"
+        ]
+        node.on.member = None
+        response = await node.call(FindCoordinatorRequest(key="g", key_type=kind), 2)
+        assert response.error_code == Error.NONE, "a broker alone makes do with one replica"
+
+    with caplog.at_level(logging.WARNING):
+        play(scenario, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "topic", "key"),
+    [
+        (GROUP, OFFSETS, "offsets_topic_segment_bytes"),
+        (TRANSACTION, STATE, "transaction_state_log_segment_bytes"),
+    ],
+)
+def test_an_internal_topic_that_is_refused_says_why_and_says_it_once(
+    kind: int, topic: str, key: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(node: Node) -> None:
+        for _ in range(3):
+            response = await node.call(FindCoordinatorRequest(key="g", key_type=kind), 2)
+            assert response.error_code == Error.COORDINATOR_NOT_AVAILABLE
+        (said,) = [record.getMessage() for record in caplog.records]
+        assert said.startswith(f"{topic} is not there")
+        assert "segment.bytes" in said
+
+    with caplog.at_level(logging.WARNING):
+        play(scenario, tmp_path, **{key: "1000"})
 
 
 def test_the_topic_of_group_offsets_is_made_on_first_use(tmp_path: Path) -> None:
@@ -161,5 +217,15 @@ def test_a_marker_wakes_readers_of_committed_records(tmp_path: Path) -> None:
         (topic,) = fetch.result().responses
         assert topic.partitions[0].last_stable_offset == 2
         assert topic.partitions[0].records
+
+    play(scenario, tmp_path)
+
+
+def test_one_more_coordinator_is_one_more_entry_of_the_list(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        node.on.coordinators = {**node.on.coordinators, SHARE: node.on.groups}
+        request = FindCoordinatorRequest(key_type=SHARE, coordinator_keys=["k"])
+        (row,) = (await node.call(request, 6)).coordinators
+        assert (row.error_code, row.node_id) == (0, NODE_ID)
 
     play(scenario, tmp_path)

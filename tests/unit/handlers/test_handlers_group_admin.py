@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.groups.commands import CommitOffsets, OffsetRow
+from moldau.groups.group_commands import CommitOffsets, OffsetRow
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from moldau.wire.messages.group_admin import (
@@ -32,7 +32,7 @@ def on_a_node(scenario: Any, directory: Path) -> None:
         await node.call(FindCoordinatorRequest(coordinator_keys=["g"]), 4)
         member_id = await join_and_sync(node)
         row = OffsetRow(TopicPartition("orders", 0), 5)
-        await node.on.groups.submit("simple", CommitOffsets("simple", (row,), wall_ms=5))
+        await node.on.groups.submit("simple", CommitOffsets("simple", (row,)))
         await scenario(node, member_id)
 
     play(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from moldau.groups.commands import CommitTransactionalOffsets, EndTransaction, OffsetRow
-from moldau.handlers.context import RequestContext
-from moldau.handlers.group_offsets import txn_offset_commit
+from moldau.groups.group_commands import CommitTransactionalOffsets, EndTransaction, OffsetRow
+from moldau.handlers.groups.offset_commit import txn_offset_commit
+from moldau.handlers.request_context import RequestContext
 from moldau.model.errors import Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.wire.messages.group_offsets import (
@@ -248,7 +248,7 @@ def test_without_a_coordinator_every_version_has_a_place_for_the_error(
 def test_unstable_offsets_are_withheld_from_those_who_ask_for_stable_ones(tmp_path: Path) -> None:
     async def scenario(node: Node, topic_id: bytes) -> None:
         row = OffsetRow(TopicPartition("orders", 0), 8)
-        command = CommitTransactionalOffsets("g", 7, 0, (row,), wall_ms=5)
+        command = CommitTransactionalOffsets("g", 7, 0, (row,))
         await node.on.groups.submit("g", command)
         asked = [OffsetFetchRequestTopic(name="orders", partition_indexes=[0])]
 

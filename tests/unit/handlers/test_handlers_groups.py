@@ -11,6 +11,7 @@ import pytest
 from moldau.model.errors import Error
 from moldau.wire.messages.groups import (
     HeartbeatRequest,
+    JoinGroupRequestProtocol,
     LeaveGroupRequest,
     MemberIdentity,
     SyncGroupRequest,
@@ -225,3 +226,80 @@ def test_two_clients_rebalance_over_the_wire(tmp_path: Path) -> None:
         assert (await waiting).assignment == f"for {follower.member_id}".encode()
 
     on_a_node(scenario, tmp_path)
+
+
+def test_an_assignment_too_large_to_store_is_refused_to_all_and_everybody_joins_again(
+    tmp_path: Path,
+) -> None:
+    async def scenario(node: Node) -> None:
+        first = await join_and_sync(node)
+        second = node.park(join_request(), 3)
+        await turns()
+        leader, follower = await node.park(join_request(first), JOIN), await second
+        waiting = node.park(sync_request(follower.member_id, generation=2), SYNC)
+        await turns()
+        assignment = sync_request(leader.member_id, leader.member_id, generation=2)
+        assignment.assignments[0].assignment = bytes(20_000)
+        refused = await node.call(assignment, SYNC)
+        assert refused.error_code == Error.UNKNOWN_SERVER_ERROR
+        await turns()
+        assert waiting.done(), "the follower is left to wait"
+        assert (await waiting).error_code == Error.UNKNOWN_SERVER_ERROR
+        heartbeat = HeartbeatRequest(group_id="g", generation_id=2, member_id=follower.member_id)
+        told = await node.call(heartbeat, HEARTBEAT)
+        assert told.error_code == Error.REBALANCE_IN_PROGRESS
+        again = [node.park(join_request(each), JOIN) for each in (first, follower.member_id)]
+        assert [(await each).generation_id for each in again] == [3, 3]
+        synced = await node.call(sync_request(first, first, generation=3), SYNC)
+        assert synced.error_code == Error.NONE
+
+    on_a_node(scenario, tmp_path, message_max_bytes="10000")
+
+
+@pytest.mark.parametrize("version", range(5, JOIN + 1))
+def test_a_member_whose_new_id_would_be_too_long_to_tell_is_refused(
+    version: int, tmp_path: Path
+) -> None:
+    async def scenario(node: Node) -> None:
+        told = await node.call(join_request(group_instance_id="i" * 32_760), version)
+        assert told.error_code == Error.UNKNOWN_SERVER_ERROR
+        assert (await join(node, version, group_instance_id="i" * 1_000)).error_code == Error.NONE
+
+    on_a_node(scenario, tmp_path)
+
+
+def test_groups_take_no_more_memory_than_they_may_and_known_members_go_on(tmp_path: Path) -> None:
+    large = [JoinGroupRequestProtocol(name="range", metadata=bytes(200_000))]
+    larger = [JoinGroupRequestProtocol(name="range", metadata=bytes(400_000))]
+
+    async def scenario(node: Node) -> None:
+        joined = [await join(node, group_id=f"g{n}", protocols=large) for n in range(5)]
+        assert [each.error_code for each in joined] == [Error.NONE] * 5
+        refused = await join(node, group_id="g6", protocols=large)
+        assert refused.error_code == Error.COORDINATOR_NOT_AVAILABLE
+        member_id = joined[0].member_id
+        again = await join(node, group_id="g0", member_id=member_id, protocols=large)
+        assert again.error_code == Error.NONE, "it takes no more than before"
+        more = await join(node, group_id="g0", member_id=member_id, protocols=larger)
+        assert more.error_code == Error.COORDINATOR_NOT_AVAILABLE
+        members = [MemberIdentity(member_id=member_id)]
+        await node.call(LeaveGroupRequest(group_id="g0", members=members), LEAVE)
+        assert (await join(node, group_id="g6", protocols=large)).error_code == Error.NONE
+
+    on_a_node(scenario, tmp_path, group_state_max_bytes=str(1024 * 1024))
+
+
+def test_an_assignment_for_which_there_is_no_room_is_refused_to_all(tmp_path: Path) -> None:
+    large = [JoinGroupRequestProtocol(name="range", metadata=bytes(900_000))]
+
+    async def scenario(node: Node) -> None:
+        member_id = (await join(node, protocols=large)).member_id
+        request = sync_request(member_id, member_id)
+        request.assignments[0].assignment = bytes(200_000)
+        told = await node.call(request, SYNC)
+        assert told.error_code == Error.COORDINATOR_NOT_AVAILABLE
+        heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
+        told = await node.call(heartbeat, HEARTBEAT)
+        assert told.error_code == Error.REBALANCE_IN_PROGRESS
+
+    on_a_node(scenario, tmp_path, group_state_max_bytes=str(1024 * 1024))

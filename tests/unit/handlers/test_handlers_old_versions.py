@@ -9,9 +9,9 @@ import pytest
 
 from moldau.model.errors import Error
 from moldau.records.batch import whole_headers
-from moldau.records.codec import Record, decode_batch, encode_batch
+from moldau.records.batch_codec import Record, decode_batch, encode_batch
 from moldau.records.compression import Codec
-from moldau.records.old_formats_reading import to_batches
+from moldau.records.old_formats.up_conversion import to_batches
 from moldau.wire.messages.fetch import (
     FetchablePartitionResponse,
     FetchPartition,

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
-from moldau.net.connection import Disconnect
+from moldau.net.answers import Disconnect
 from moldau.records.compression import Codec
 from moldau.wire.messages.produce import (
     PartitionProduceData,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from moldau.handlers.produce_lane import VERSIONS, ProduceLane
+from moldau.handlers.topic_data.produce_fast_path import VERSIONS, ProduceLane
 from moldau.model.cluster import PartitionImage
-from moldau.records.codec import Record, encode_batch
-from moldau.wire.framing import encode_request, encode_response, read_request_header
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.request_framing import encode_request, encode_response, read_request_header
 from tests.support.services import NODE_ID, Node, batch, play
 
 PRODUCE = 0

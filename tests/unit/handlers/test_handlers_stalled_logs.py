@@ -6,24 +6,32 @@ Whoever asks is told in time, and what waits behind it in the same queue goes on
 from __future__ import annotations
 
 import asyncio
+import gc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from moldau.coordinators.local_markers import TransactionEnd
 from moldau.engine.key_hash import partition_for
-from moldau.handlers.remote_transactions import submit_partitions
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
-from moldau.replication.markers import TransactionEnd
 from moldau.replication.replica import Replica
-from moldau.transactions.commands import (
+from moldau.transactions.transaction_commands import (
     AddPartitions,
     DescribeTransaction,
     EndTransaction,
     InitProducer,
 )
-from moldau.transactions.states import State
-from moldau.wire.messages.groups import HeartbeatRequest, LeaveGroupRequest, MemberIdentity
+from moldau.transactions.transaction_states import State
+from moldau.wire.messages.group_admin import DeleteGroupsRequest, DescribeGroupsRequest
+from moldau.wire.messages.group_offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from moldau.wire.messages.groups import (
+    FindCoordinatorRequest,
+    HeartbeatRequest,
+    LeaveGroupRequest,
+    MemberIdentity,
+)
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.messages.transaction_admin import ListTransactionsRequest
 from moldau.wire.messages.transactions import AddPartitionsToTxnResponse, WriteTxnMarkersRequest
@@ -59,7 +67,7 @@ def test_a_transactional_write_is_refused_in_time_and_so_is_what_waits_behind_it
     async def scenario(node: Node) -> None:
         await node.create_topic("t")
         replica = stalled(node, TRANSACTIONS)
-        command = InitProducer("id", MINUTE_MS, node.clock.wall_ms(), new_producer_id=PRODUCER_ID)
+        command = InitProducer("id", MINUTE_MS, new_producer_id=PRODUCER_ID)
         asked = node.on.transactions.submit("id", command)
         catch_up(node, replica)
         await asked
@@ -114,6 +122,94 @@ def test_a_marker_for_offsets_does_not_keep_other_markers_waiting(tmp_path: Path
     play(scenario, tmp_path)
 
 
+async def commit_transaction(
+    node: Node, name: str, producer_id: int, place: TopicPartition
+) -> None:
+    """Decided when this returns; its marker may be on its way."""
+    for command in (
+        InitProducer(name, 1000, new_producer_id=producer_id),
+        AddPartitions(name, producer_id, 0, frozenset({place})),
+        EndTransaction(name, producer_id, 0, True),
+    ):
+        await node.on.transactions.submit(name, command)
+    await turns()
+
+
+async def state_of(node: Node, name: str) -> State:
+    found: Any = await node.on.transactions.submit(name, DescribeTransaction(name))
+    state: State = found.state
+    return state
+
+
+def test_a_partition_that_takes_no_marker_holds_up_no_other_transaction(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        await node.create_topic("t")
+        await node.call(FindCoordinatorRequest(key="id", key_type=1), 3)
+        slow = stalled(node, "slow")
+        await commit_transaction(node, "slow", PRODUCER_ID, TopicPartition("slow", 0))
+        await commit_transaction(node, "quick", PRODUCER_ID + 1, TopicPartition("t", 0))
+        assert await state_of(node, "quick") is State.COMPLETE_COMMIT
+        assert await state_of(node, "slow") is State.PREPARE_COMMIT
+        catch_up(node, slow)
+        await turns()
+        assert await state_of(node, "slow") is State.COMPLETE_COMMIT
+
+    play(scenario, tmp_path, transaction_state_log_num_partitions="1")
+
+
+def with_a_fact_that_nobody_stores(node: Node) -> asyncio.Task[Any]:
+    """Every answer of the group coordinator waits for it."""
+    stalled(node, OFFSETS)
+    end = TransactionEnd(PRODUCER_ID, 0, True, 0, 2, (TopicPartition(OFFSETS, 0),))
+    return node.loop.create_task(node.coordinators.markers.write([end], 30_000))
+
+
+GROUPS = [f"g{number}" for number in range(10)]
+
+
+def test_a_request_for_many_groups_is_answered_within_the_time_for_one(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        with_a_fact_that_nobody_stores(node)
+        await turns()
+        asked = (
+            node.park(DescribeGroupsRequest(groups=GROUPS), 5),
+            node.park(DeleteGroupsRequest(groups_names=GROUPS), 2),
+            node.park(
+                OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=g) for g in GROUPS]), 8
+            ),
+        )
+        await turns()
+        node.time.pass_ms(node.config.offsets_commit_timeout_ms)
+        await turns()
+        assert [task.done() for task in asked] == [True] * 3
+
+    play(scenario, tmp_path)
+
+
+def test_a_refusal_whose_asker_has_gone_is_reported_to_nobody(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        reports: list[str] = []
+        node.loop.set_exception_handler(lambda _, context: reports.append(context["message"]))
+        writing = with_a_fact_that_nobody_stores(node)
+        await turns()
+        asked = (
+            node.park(DescribeGroupsRequest(groups=GROUPS), 5),
+            node.park(DeleteGroupsRequest(groups_names=GROUPS), 2),
+        )
+        await turns()
+        for task in (writing, *asked):
+            task.cancel()
+        await turns()
+        del writing, asked, task
+        node.place(OFFSETS, PartitionImage(OTHER, 4, (NODE_ID, OTHER), (NODE_ID, OTHER)))
+        await turns()
+        gc.collect()
+        await turns()
+        assert reports == []
+
+    play(scenario, tmp_path)
+
+
 def test_members_are_told_in_time_that_their_coordinator_cannot_store_anything(
     tmp_path: Path,
 ) -> None:
@@ -139,8 +235,8 @@ def test_members_are_told_in_time_that_their_coordinator_cannot_store_anything(
 def test_transactions_are_listed_in_time(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         stalled(node, TRANSACTIONS)
-        command = InitProducer("id", MINUTE_MS, node.clock.wall_ms(), new_producer_id=PRODUCER_ID)
-        node.on.transactions.tell("id", command)
+        command = InitProducer("id", MINUTE_MS, new_producer_id=PRODUCER_ID)
+        node.on.transactions.submit("id", command)
         asked = node.park(ListTransactionsRequest(), 1)
         await waits_for(node, asked)
         assert asked.result().error_code == Error.COORDINATOR_NOT_AVAILABLE
@@ -161,14 +257,14 @@ def test_chores_of_one_partition_do_not_wait_for_the_log_of_another(tmp_path: Pa
             next(name for name in map(str, range(99)) if partition_for(name, 2) == partition)
             for partition in (0, 1)
         )
-        wall_ms, place = node.clock.wall_ms(), TopicPartition("t", 0)
+        place = TopicPartition("t", 0)
         for name in (slow, quick):
-            init = InitProducer(name, 1000, wall_ms, new_producer_id=PRODUCER_ID)
-            node.on.transactions.tell(name, init)
-            add = AddPartitions(name, PRODUCER_ID, 0, frozenset({place}), wall_ms)
-            node.on.transactions.tell(name, add)
+            init = InitProducer(name, 1000, new_producer_id=PRODUCER_ID)
+            node.on.transactions.submit(name, init)
+            add = AddPartitions(name, PRODUCER_ID, 0, frozenset({place}))
+            node.on.transactions.submit(name, add)
         node.time.pass_ms(1001)
-        job = node.loop.create_task(node.coordinators.end_timed_out())
+        job = node.loop.create_task(node.coordinators.transactions.end_timed_out())
         await turns()
         found: Any = await node.on.transactions.submit(quick, DescribeTransaction(quick))
         assert found.state is State.COMPLETE_ABORT
@@ -192,11 +288,6 @@ class Lanes:
             return AddPartitionsToTxnResponse()
 
 
-class Member:
-    def __init__(self, peers: Lanes) -> None:
-        self.peers = peers
-
-
 def test_markers_that_another_broker_cannot_store_do_not_keep_writers_waiting(
     tmp_path: Path,
 ) -> None:
@@ -209,20 +300,16 @@ def test_markers_that_another_broker_cannot_store_do_not_keep_writers_waiting(
             for partition in (0, 1)
         )
         peers = Lanes()
-        member: Any = Member(peers)
-        node.on.member = member
-        node.coordinators._peers = member.peers
-        wall_ms, place = node.clock.wall_ms(), TopicPartition("away", 0)
-        init = InitProducer(here_id, 1000, wall_ms, new_producer_id=PRODUCER_ID)
+        node.coordinators.transactions._peers = peers
+        place = TopicPartition("away", 0)
+        init = InitProducer(here_id, 1000, new_producer_id=PRODUCER_ID)
         await node.on.transactions.submit(here_id, init)
-        add = AddPartitions(here_id, PRODUCER_ID, 0, frozenset({place}), wall_ms)
+        add = AddPartitions(here_id, PRODUCER_ID, 0, frozenset({place}))
         await node.on.transactions.submit(here_id, add)
-        await node.on.transactions.submit(
-            here_id, EndTransaction(here_id, PRODUCER_ID, 0, True, wall_ms)
-        )
+        await node.on.transactions.submit(here_id, EndTransaction(here_id, PRODUCER_ID, 0, True))
         await turns()
         assert isinstance(peers.asked[0], WriteTxnMarkersRequest)
-        asked = submit_partitions(add._replace(transactional_id=there_id), node.on)
+        asked = node.on.transactions.submit_partitions(replace(add, transactional_id=there_id))
         await turns()
         assert asked.done(), "it stands behind the markers"
 

@@ -8,24 +8,30 @@ from typing import cast
 
 import pytest
 
+from moldau.coordinators.local_markers import TransactionEnd
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
-from moldau.replication.markers import TransactionEnd
-from moldau.transactions.commands import (
+from moldau.transactions.transaction_commands import (
     AddPartitions,
     DescribeTransaction,
     EndTransaction,
     InitProducer,
     ProducerGranted,
 )
-from moldau.transactions.facts import VERSION_2, Transaction
+from moldau.transactions.transaction_facts import VERSION_2, Transaction
+from moldau.transactions.verification import OFFSETS_REGISTER_SINCE
 from moldau.wire.messages.groups import FindCoordinatorRequest
 from moldau.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     TopicProduceData,
+)
+from moldau.wire.messages.transactions import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from tests.support.services import NODE_ID, Node, batch, play, turns
 
@@ -51,20 +57,17 @@ class Writer:
         return self
 
     async def init(self) -> None:
-        wall_ms = self.node.clock.wall_ms()
-        command = InitProducer(TX, 60_000, wall_ms, new_producer_id=PRODUCER_ID)
+        command = InitProducer(TX, 60_000, new_producer_id=PRODUCER_ID)
         granted = await self.node.on.transactions.submit(TX, command)
         self.producer = cast("ProducerGranted", granted)
         self.sequence = 0
 
     async def add(self, *places: TopicPartition) -> None:
-        wall_ms = self.node.clock.wall_ms()
-        command = AddPartitions(TX, *self.producer, frozenset(places), wall_ms)
+        command = AddPartitions(TX, *self.producer, frozenset(places))
         await self.node.on.transactions.submit(TX, command)
 
     async def end(self, *, committed: bool = True, version: int = VERSION_2) -> None:
-        wall_ms = self.node.clock.wall_ms()
-        command = EndTransaction(TX, *self.producer, committed, wall_ms, version)
+        command = EndTransaction(TX, *self.producer, committed, version)
         granted = await self.node.on.transactions.submit(TX, command)
         if version >= VERSION_2:
             self.producer, self.sequence = cast("ProducerGranted", granted), 0
@@ -86,6 +89,16 @@ class Writer:
                     name=topic, partition_data=[PartitionProduceData(index=0, records=records)]
                 )
             ],
+        )
+
+    def offsets(self) -> TxnOffsetCommitRequest:
+        offset = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+        return TxnOffsetCommitRequest(
+            transactional_id=TX,
+            group_id="g",
+            producer_id=self.producer.producer_id,
+            producer_epoch=self.producer.producer_epoch,
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[offset])],
         )
 
     async def write(self, version: int = REGISTERS, topic: str = "t") -> PartitionProduceResponse:
@@ -296,6 +309,43 @@ def test_a_transaction_that_ends_while_the_coordinator_is_asked_takes_no_more_ba
         assert row(write.result()).error_code == Error.TRANSACTION_ABORTABLE
 
     play(scenario, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["records", "offsets"])
+def test_the_marker_of_the_transaction_before_does_not_end_the_one_that_begins(
+    kind: str, tmp_path: Path
+) -> None:
+    """In version 2 an end is answered before its markers are written, and they carry the epoch of
+    the next transaction: one that comes while the coordinator is asked is no end of that."""
+
+    async def scenario(node: Node) -> None:
+        producer = await writer(node)
+        await node.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+        place = PLACE if kind == "records" else TopicPartition("__consumer_offsets", 0)
+        asked: list[asyncio.Future[object]] = []
+
+        def submit(key: str, command: object) -> asyncio.Future[object]:
+            asked.append(node.loop.create_future())
+            return asked[-1]
+
+        node.on.transactions.submit = submit  # type: ignore[method-assign]
+        if kind == "records":
+            write = node.park(producer.request(), REGISTERS)
+        else:
+            write = node.park(producer.offsets(), OFFSETS_REGISTER_SINCE)
+        await turns()
+        end = TransactionEnd(*producer.producer, True, 0, 2, (place,))
+        assert await node.on.markers.write([end], 1000) == [{place: Error.NONE}]
+        asked[0].set_result({place: Error.NONE})
+        await turns()
+        assert len(asked) == 2, "it is asked again, whether the transaction is still open"
+        asked[1].set_result({place: Error.NONE})
+        await turns()
+        answer = write.result()
+        told = row(answer) if kind == "records" else answer.topics[0].partitions[0]
+        assert told.error_code == Error.NONE
+
+    play(scenario, tmp_path, offsets_topic_num_partitions="1")
 
 
 def test_a_coordinator_that_takes_its_time_is_asked_once(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.records.batch import read_header
-from moldau.records.codec import decode_batch, decode_marker
+from moldau.records.batch_codec import decode_batch, decode_marker
 from moldau.replication.replica import READ_TO_END
 from moldau.wire.messages.group_offsets import (
     OffsetFetchRequest,
@@ -49,13 +49,15 @@ SETTINGS = {
 }
 
 
-def on_a_node(scenario: Callable[[Node], Awaitable[None]], directory: Path) -> None:
+def on_a_node(
+    scenario: Callable[[Node], Awaitable[None]], directory: Path, **settings: str
+) -> None:
     async def whole(node: Node) -> None:
         await node.create_topic("topic", partitions=3)
         await node.call(FindCoordinatorRequest(key="tid", key_type=1), 1)
         await scenario(node)
 
-    play(whole, directory, **SETTINGS)
+    play(whole, directory, **{**SETTINGS, **settings})
 
 
 async def init(node: Node, version: int = INIT, **fields: Any) -> Any:
@@ -449,3 +451,19 @@ def test_without_a_coordinator_clients_look_for_one(tmp_path: Path) -> None:
         assert response.error_code == Error.NOT_COORDINATOR
 
     play(scenario, tmp_path)
+
+
+def test_transactional_ids_take_no_more_memory_than_they_may_and_known_ones_go_on(
+    tmp_path: Path,
+) -> None:
+    async def scenario(node: Node) -> None:
+        names = [f"{number}-{'x' * 30_000}" for number in range(50)]
+        told = [(await init(node, transactional_id=name)).error_code for name in names]
+        taken = told.index(Error.COORDINATOR_NOT_AVAILABLE)
+        assert 30 < taken < 40
+        assert set(told[:taken]) == {Error.NONE}
+        assert set(told[taken:]) == {Error.COORDINATOR_NOT_AVAILABLE}
+        again = await init(node, transactional_id=names[0])
+        assert (again.error_code, again.producer_epoch) == (Error.NONE, 1)
+
+    on_a_node(scenario, tmp_path, transaction_state_max_bytes=str(1024 * 1024))

@@ -11,7 +11,6 @@ from typing import cast
 import pytest
 
 from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.shared_tree import SharedTree
 from moldau.metadata.store import (
     BadVersion,
     Check,
@@ -28,7 +27,8 @@ from moldau.metadata.store import (
 )
 from moldau.metadata.zookeeper import ZooKeeperStore
 from moldau.metadata.zookeeper_access import ZooKeeperAccess
-from tests.support.zookeeper import ZooKeeperProcess, zookeeper
+from moldau.testing.shared_tree import SharedTree
+from moldau.testing.zookeeper_process import ZooKeeperProcess, zookeeper
 
 Scenario = Callable[[MetadataStore], Awaitable[None]]
 

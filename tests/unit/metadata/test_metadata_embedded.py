@@ -72,6 +72,18 @@ async def some_history(store: EmbeddedStore) -> None:
     await store.set_if_version("/a/b", b"dos", 0)
 
 
+def test_nobody_else_may_read_the_file_also_after_it_was_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "metadata"
+    store = opened(path)
+    asyncio.run(some_history(store))
+    assert path.stat().st_mode & 0o777 == 0o600
+    # As an earlier version made it.
+    path.chmod(0o644)
+    store._file.rewrite(b"")
+    assert path.stat().st_mode & 0o777 == 0o600
+    asyncio.run(store.close())
+
+
 def test_a_restart_finds_data_versions_and_numbering(tmp_path: Path) -> None:
     async def main() -> None:
         store = opened(tmp_path / "m")
@@ -370,3 +382,49 @@ async def _random_history(path: Path, rng: random.Random) -> None:
         assert nodes_of(crashed) == nodes_of(store)
         await crashed.close()
     await store.close()
+
+
+def test_a_long_write_lets_others_have_turns_and_is_not_overtaken_by_the_next() -> None:
+    async def play() -> tuple[int, list[str]]:
+        store = EmbeddedStore()
+        paths = ["/t", *(f"/t/{n}" for n in range(5 * embedded.OPS_PER_TURN))]
+        ended: list[str] = []
+        turns_of_others = 0
+
+        def count() -> None:
+            nonlocal turns_of_others
+            if not ended:
+                turns_of_others += 1
+                asyncio.get_running_loop().call_soon(count)
+
+        async def write(name: str, writing: Awaitable[object]) -> None:
+            await writing
+            ended.append(name)
+
+        count()
+        await asyncio.gather(
+            write("all", store.multi([Create(path, b"") for path in paths])),
+            write("the last", store.set_if_version(paths[-1], b"new", 0)),
+            write("all again", store.multi([Write(path, b"x") for path in paths])),
+            write("the first", store.set_if_version("/t", b"newest", 1)),
+        )
+        node = await store.exists("/t")
+        assert node is not None and node.data == b"newest"
+        return turns_of_others, ended
+
+    turns_of_others, ended = asyncio.run(play())
+    assert turns_of_others >= 5
+    assert ended == ["all", "the last", "all again", "the first"]
+
+
+def test_a_long_write_that_is_refused_changes_nothing_and_holds_up_nobody() -> None:
+    async def play() -> None:
+        store = EmbeddedStore()
+        ops = [Create(f"/n{n}", b"") for n in range(2 * embedded.OPS_PER_TURN)]
+        with pytest.raises(StoreError):
+            await store.multi([*ops, Create("/nobody/there", b"")])
+        assert await store.children("/") == []
+        await store.multi(ops)
+        assert len(await store.children("/")) == len(ops)
+
+    asyncio.run(play())

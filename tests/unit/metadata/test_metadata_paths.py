@@ -64,7 +64,8 @@ def test_a_partition_state() -> None:
 
 def test_a_broker_with_two_listeners() -> None:
     text = (
-        b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT","OUT":"SSL"},'
+        b'{"features":{"transaction.version":{"min_version":1,"max_version":2}},'
+        b'"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT","OUT":"SSL"},'
         b'"endpoints":["PLAINTEXT://localhost:9092","OUT://[::1]:9093"],"rack":"r1",'
         b'"jmx_port":-1,"port":9092,"host":"localhost","version":5,"timestamp":"17"}'
     )
@@ -75,6 +76,8 @@ def test_a_broker_with_two_listeners() -> None:
     )
     assert paths.encode_broker(node, 17) == text
     assert paths.decode_broker(0, text) == node
+    assert paths.decode_broker_features(text) == {"transaction.version": 2}
+    assert paths.decode_broker_features(b'{"features":{},"version":5}') == {}
 
 
 def test_a_broker_without_a_plaintext_listener_has_no_host_for_old_clients() -> None:
@@ -109,7 +112,6 @@ def test_a_block_of_producer_ids() -> None:
 def test_notifications() -> None:
     assert paths.encode_config_change("topics/t") == b'{"version":2,"entity_path":"topics/t"}'
     text = b'{"version":1,"partitions":[{"topic":"t","partition":3}]}'
-    assert paths.encode_isr_changes([("t", 3)]) == text
     assert paths.decode_isr_changes(text) == [("t", 3)]
 
 

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from moldau.net.frames import SHARED_BYTES, FrameBuffer, FrameError
+from moldau.net.request_frames import SHARED_BYTES, FrameBuffer, FrameError
 from tests.support import seeds
 
 

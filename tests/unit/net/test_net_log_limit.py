@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from moldau.net.log_limit import LogLimit
+from moldau.model.log_line_limit import LogLimit
 
 
 def record(message: str, at: float) -> logging.LogRecord:

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from moldau.model.names import TopicPartition
-from moldau.pipelines.continuation import Plan, is_written
-from moldau.pipelines.markers import Marker
-from moldau.pipelines.sink_options import ContinuationError
+from moldau.pipelines.sink.batch_continuation import Plan, is_written
+from moldau.pipelines.sink.batch_markers import Marker
+from moldau.pipelines.sink.sink_options import ContinuationError
 from tests.support import seeds
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)

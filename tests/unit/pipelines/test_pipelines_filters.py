@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
 )
 
 from moldau.model.names import TopicPartition
-from moldau.pipelines.filters import Bounds, push
+from moldau.pipelines.source.pushed_filters import Bounds, push
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 T0_MS = 1_767_225_600_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from moldau.pipelines.latest import LatestByKey, Place
+from moldau.pipelines.tables.latest_per_key import LatestByKey, Place
 from tests.support import seeds
 
 

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.model.names import TopicPartition
-from moldau.pipelines.offsets import (
+from moldau.pipelines.source.source_offsets import (
     OffsetRange,
+    Position,
     limit_rows,
     offsets_from,
     offsets_text,
@@ -102,3 +103,25 @@ def test_cut_ranges_cover_the_same_offsets_once(
         assert all(part.size <= rows_max for part in parts)
     if count_min is not None:
         assert len(parts) >= min(count_min, sum(sizes))
+
+
+def test_a_position_names_its_topics_by_id_in_members_without_partitions() -> None:
+    position = Position({A0: 5, B0: 7}, {"b": bytes(range(16)), "a": bytes([1] * 16)})
+    value = position.encode()
+    assert list(value) == [
+        "a",
+        "b",
+        "a#AQEBAQEBAQEBAQEBAQEBAQ",
+        "b#AAECAwQFBgcICQoLDA0ODw",
+    ]
+    assert Position.decode(value) == position
+    # Who knows nothing of ids reads the same offsets.
+    assert offsets_from(value) == position.offsets
+    assert Position.decode({"a": {"0": 5}}) == Position({A0: 5}, {})
+
+
+def test_offsets_of_another_topic_of_that_name_mean_nothing() -> None:
+    position = Position({A0: 5, B0: 7}, {"a": bytes([1] * 16)})
+    assert position.offsets_in({"a": bytes([1] * 16), "b": bytes([3] * 16)}) == position.offsets
+    assert position.offsets_in({"a": bytes([2] * 16)}) == {B0: 7}
+    assert position.offsets_in({}) == position.offsets

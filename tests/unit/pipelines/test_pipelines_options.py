@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.model.names import TopicPartition
-from moldau.pipelines.options import (
+from moldau.pipelines.source.source_options import (
     EARLIEST,
     LATEST,
     Edge,

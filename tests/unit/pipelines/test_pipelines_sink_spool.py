@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from moldau.pipelines.sink_options import SinkError
-from moldau.pipelines.sink_rows import RowSettings
-from moldau.pipelines.sink_spool import SpoolFile, SpoolReader
-from moldau.pipelines.sink_tasks import WriterSettings, body_store
+from moldau.pipelines.sink.sink_options import SinkError
+from moldau.pipelines.sink.sink_rows import RowSettings
+from moldau.pipelines.sink.sink_spool import SpoolFile, SpoolReader
+from moldau.pipelines.sink.sink_tasks import WriterSettings, body_store
 
 
 def test_what_is_put_is_read_back_from_its_place_in_any_order(tmp_path: Path) -> None:

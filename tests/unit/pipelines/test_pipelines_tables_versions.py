@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from moldau.pipelines import tables_versions
-from moldau.pipelines.tables_versions import Joined, StreamTableJoin, TableTableJoin, Timed
+from moldau.pipelines.tables import table_versions
+from moldau.pipelines.tables.join_bounds import duration_ms
+from moldau.pipelines.tables.table_versions import Joined, StreamTableJoin, TableTableJoin, Timed
 from tests.support import seeds
 
 LONG_MS = 1_000_000
@@ -62,7 +63,7 @@ def test_what_is_older_than_the_history_is_not_redone_but_its_version_still_hold
 
 
 def test_a_key_keeps_so_many_rows_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables_versions, "ROWS_MAX", 3)
+    monkeypatch.setattr(table_versions, "ROWS_MAX", 3)
     join = stream_table()
     join.take([Timed(n, n, n) for n in range(10)], [Timed(n, n, n) for n in range(10)])
     assert [each.row for each in join.buffered] == [7, 8, 9]
@@ -104,7 +105,7 @@ def test_in_whatever_order_rows_come_the_last_results_are_those_of_time(
 
 
 def test_two_tables_have_a_result_while_both_have_a_row() -> None:
-    join = TableTableJoin(keeps_left=False, keeps_right=False)
+    join = TableTableJoin(history_ms=LONG_MS, keeps_left=False, keeps_right=False)
     assert join.take([Timed(1, 0, "l")], []) == []
     assert join.take([], [Timed(2, 0, "r")]) == [Joined("l", "r", 2)]
     assert join.take([Timed(3, 1, "l")], []) == []  # The same row says nothing new.
@@ -114,10 +115,63 @@ def test_two_tables_have_a_result_while_both_have_a_row() -> None:
 
 
 def test_outer_joins_of_tables_keep_the_side_that_is_there() -> None:
-    left, full = (TableTableJoin(keeps_left=True, keeps_right=each) for each in (False, True))
+    left, full = (
+        TableTableJoin(history_ms=LONG_MS, keeps_left=True, keeps_right=each)
+        for each in (False, True)
+    )
     for join in (left, full):
         assert join.take([Timed(1, 0, "l")], []) == [Joined("l", None, 1)]
         assert join.take([], [Timed(2, 0, "r")]) == [Joined("l", "r", 2, is_update=True)]
     gone = [Timed(3, 1, None)]
     assert left.take(gone, []) == [Joined(None, None, 3, is_update=True)]
     assert full.take(gone, []) == [Joined(None, "r", 3, is_update=True)]
+
+
+def test_a_silent_keys_rows_are_forgotten_by_the_watermark_and_its_version_stays() -> None:
+    join = stream_table(history_ms=10)
+    join.take([Timed(5, 0, "s"), Timed(7, 1, "s")], [Timed(1, 0, "v")])
+    assert join.expiry_ms == 18
+    join.expire(17)
+    assert [each.timestamp for each in join.buffered] == [7]
+    join.expire(18)
+    assert (join.buffered, [each.row for each in join.versions]) == ([], ["v"])
+    assert join.expiry_ms is None
+
+
+def test_a_key_that_the_table_has_deleted_is_forgotten_after_the_history() -> None:
+    join = stream_table(history_ms=10)
+    join.take([], [Timed(1, 0, "v"), Timed(20, 1, None)])
+    assert join.expiry_ms == 31
+    join.expire(30)
+    assert join.versions
+    join.expire(31)
+    assert (join.versions, join.expiry_ms) == ([], None)
+
+
+def test_two_tables_forget_a_key_only_when_neither_has_a_row_of_it() -> None:
+    join = TableTableJoin(history_ms=10, keeps_left=False, keeps_right=False)
+    join.take([Timed(1, 0, "l")], [Timed(2, 0, "r")])
+    join.take([Timed(3, 1, None)], [])
+    assert join.expiry_ms is None
+    join.take([], [Timed(5, 1, None)])
+    assert join.expiry_ms == 16
+    join.expire(15)
+    assert join.take([], [Timed(4, 2, "older")]) == []
+    join.expire(16)
+    assert (join.left, join.right) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("500ms", 500),
+        ("5000", 5_000),
+        ("10 seconds", 10_000),
+        ("1h", 3_600_000),
+        ("1 hour 30 minutes", 5_400_000),
+        ("1.5 s", 1_500),
+        ("2 Days", 172_800_000),
+    ],
+)
+def test_spans_are_written_as_for_spark_or_short(text: str, expected: int) -> None:
+    assert duration_ms("within", text) == expected

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from moldau.records.batch import read_header, read_overhead, stamp, whole_headers
-from moldau.records.codec import Record, decode_batch, encode_batch
+from moldau.records.batch_codec import Record, decode_batch, encode_batch
 
 
 def test_stamping_gives_offset_and_epoch_and_leaves_the_checksum_right() -> None:

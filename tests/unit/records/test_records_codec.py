@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from moldau.model.errors import ApiError, Error
 from moldau.records.batch import HEADER_BYTES, read_header, write_header
-from moldau.records.codec import (
+from moldau.records.batch_codec import (
     ControlType,
     EndMarker,
     Record,

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.records import columns as installed
+from moldau.records import column_decoding as installed
 from moldau.records.batch import HEADER_BYTES
-from moldau.records.codec import Record, encode_batch, write_checksum
+from moldau.records.batch_codec import Record, encode_batch, write_checksum
+from moldau.records.batch_kernel import scan_batches
 from moldau.records.compression import Codec
-from moldau.records.kernel import scan_batches
 from tests.support.uncompiled import uncompiled
 
 PLAIN = uncompiled(installed)

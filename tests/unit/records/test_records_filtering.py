@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.records import filtering as installed
-from moldau.records import kernel
+from moldau.records import batch_kernel
+from moldau.records import compaction_kernel as installed
 from moldau.records.batch import HEADER_BYTES
-from moldau.records.codec import Record, encode_batch
+from moldau.records.batch_codec import Record, encode_batch
 from tests.support import seeds
 from tests.support.uncompiled import uncompiled
 
@@ -105,6 +105,17 @@ def test_a_tombstone_stays_only_as_long_as_it_may(filtering: ModuleType) -> None
     assert (kept, answer[1:3]) == ([0, 1], (1, 0))
 
 
+def test_surplus_bits_of_a_number_are_dropped_as_where_records_are_checked(
+    filtering: ModuleType,
+) -> None:
+    body = body_of(Record(key=b"a"))
+    body = bytes([body[0] | 0x80, 0x80, 0x80, 0x80, 0x70]) + body[1:]  # the size, in five bytes
+    assert batch_kernel.walk_records(body, 0, len(body), 1, -1)[0] == 0
+    known = table()
+    filtering.note_keys(known, body, (0, len(body)), 1, 7, 0, EVERYTHING)
+    assert filtering.newest_offset(known, b"a") == 7
+
+
 def test_a_broken_record_is_named(filtering: ModuleType) -> None:
     body = bytearray(body_of(Record(key=b"a"), Record(key=b"b")))
     body[len(body) // 2] = 0x7E
@@ -152,7 +163,7 @@ def test_what_stays_is_copied_with_its_time_and_offset(
         outcomes.append((answer, bytes(keep), bytes(out[5:end])))
     assert outcomes[0] == outcomes[-1]
     _, stays, copied = outcomes[0]
-    rows, broken = kernel.read_records(copied, copied, 0, 0 if fixed else base, sum(stays))
+    rows, broken = batch_kernel.read_records(copied, copied, 0, 0 if fixed else base, sum(stays))
     assert broken == -1
     expected = [
         (i, 77 if fixed else r.timestamp, r.key, r.value, r.headers)

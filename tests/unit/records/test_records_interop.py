@@ -9,7 +9,7 @@ from aiokafka.record.default_records import DefaultRecordBatch as AioBatch
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
 
 from moldau.records.batch import read_header
-from moldau.records.codec import (
+from moldau.records.batch_codec import (
     ControlType,
     EndMarker,
     Record,
@@ -18,8 +18,8 @@ from moldau.records.codec import (
     encode_batch,
     encode_marker,
 )
+from moldau.records.batch_validation import ProduceRules, validate_produce
 from moldau.records.compression import Codec
-from moldau.records.validation import ProduceRules, validate_produce
 
 with warnings.catch_warnings():
     # kafka-python reads its schemas through a deprecated function while it is imported.

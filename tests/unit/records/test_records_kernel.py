@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.records import kernel as installed
+from moldau.records import batch_kernel as installed
 from moldau.records.batch import HEADER_BYTES
-from moldau.records.codec import Record, encode_batch
+from moldau.records.batch_codec import Record, encode_batch
 from tests.support import seeds
 from tests.support.uncompiled import uncompiled
 

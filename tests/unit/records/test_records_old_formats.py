@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.model.errors import ApiError, Error
-from moldau.records import old_formats as installed
-from moldau.records.codec import (
+from moldau.records.batch_codec import (
     ControlType,
     EndMarker,
     Record,
@@ -21,9 +20,10 @@ from moldau.records.codec import (
     encode_marker,
 )
 from moldau.records.compression import Codec
-from moldau.records.old_formats_fetch import for_old_readers
-from moldau.records.old_formats_lz4 import xxh32
-from moldau.records.old_formats_reading import first_offset, is_old, read_old, to_batches
+from moldau.records.old_formats import old_messages as installed
+from moldau.records.old_formats.down_conversion import for_old_readers
+from moldau.records.old_formats.old_lz4_frames import xxh32
+from moldau.records.old_formats.up_conversion import first_offset, is_old, read_old, to_batches
 from tests.support import seeds
 from tests.support.old_messages import LOG_APPEND_TIME, Old, compressed, message, plain
 from tests.support.uncompiled import uncompiled

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from moldau.model.errors import Error
-from moldau.records.codec import Record, decode_batch, encode_batch
+from moldau.records.batch_codec import Record, decode_batch, encode_batch
+from moldau.records.batch_validation import ProduceRules, RecordsRefused
 from moldau.records.compression import Codec, compress
-from moldau.records.old_formats_produce import validate_old_produce
-from moldau.records.validation import ProduceRules, RecordsRefused
+from moldau.records.old_formats.old_produce_requests import validate_old_produce
 from tests.support.old_messages import LOG_APPEND_TIME, Old, compressed, message, plain, recode
 
 NOW = 1_000_000

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.records import kernel as records_kernel
-from moldau.records import rows as installed
-from moldau.records.codec import Record
+from moldau.records import batch_kernel as records_kernel
+from moldau.records import column_encoding as installed
+from moldau.records.batch_codec import Record
 from moldau.records.partitioner import partition_for_key
 from tests.support.uncompiled import uncompiled
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from moldau.records import runs as installed
-from moldau.records.codec import Record, encode_batch, write_checksum
-from moldau.records.columns import Columns
+from moldau.records import batch_runs as installed
+from moldau.records.batch_codec import Record, encode_batch, write_checksum
+from moldau.records.batch_kernel import scan_batches
+from moldau.records.column_decoding import Columns
 from moldau.records.compression import Codec
-from moldau.records.kernel import scan_batches
 from tests.support.uncompiled import uncompiled
 
 PLAIN = uncompiled(installed)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from moldau.model.errors import Error
 from moldau.records.batch import HEADER_BYTES, NO_TIMESTAMP, read_header, write_header
-from moldau.records.checksum import crc32c
-from moldau.records.codec import (
+from moldau.records.batch_codec import (
     ControlType,
     EndMarker,
     Record,
@@ -23,14 +22,15 @@ from moldau.records.codec import (
     encode_marker,
     write_checksum,
 )
-from moldau.records.compression import Codec, compress
-from moldau.records.validation import (
+from moldau.records.batch_validation import (
     RECORD_ERRORS_MAX,
     ProducedBatch,
     ProduceRules,
     RecordsRefused,
     validate_produce,
 )
+from moldau.records.checksum import crc32c
+from moldau.records.compression import Codec, compress
 from tests.support import seeds
 
 NOW = 1_700_000_000_000

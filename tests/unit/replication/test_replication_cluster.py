@@ -11,9 +11,9 @@ import pytest
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
-from moldau.replication.roles import Role
-from moldau.storage.faults import StorageFault
-from moldau.storage.log_store import LogStore
+from moldau.replication.replica_roles import Role
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.storage_faults import StorageFault
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.messages.replication import (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.model.cluster import ClusterImage, Endpoint
-from moldau.replication.cluster_view import ClusterView
+from moldau.replication.metadata_cache import ClusterView
 from moldau.wire.messages.replication import (
     UpdateMetadataBroker,
     UpdateMetadataEndpoint,

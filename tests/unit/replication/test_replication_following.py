@@ -6,7 +6,7 @@ import pytest
 
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
-from moldau.replication.following import (
+from moldau.replication.following.fetch_plan import (
     FetchSettings,
     Followed,
     Following,
@@ -17,7 +17,7 @@ from moldau.replication.following import (
     out_of_range,
     truncation_point,
 )
-from moldau.storage.epoch_history import EpochHistory, EpochStart
+from moldau.storage.log_state.leader_epoch_history import EpochHistory, EpochStart
 from moldau.wire.messages.fetch import (
     EpochEndOffset,
     FetchablePartitionResponse,
@@ -67,6 +67,18 @@ def test_the_first_request_names_every_partition_and_later_ones_only_what_moved(
     request = ask(following)
     assert (request.session_id, request.session_epoch) == (5, 1)
     assert asked(request) == [(0, 12)]
+
+
+def test_a_fetch_waits_at_the_leader_until_the_pause_of_a_refused_partition_ends() -> None:
+    following = Following()
+    refused = followed(0)
+    following.follow(refused)
+    following.follow(followed(1))
+    assert ask(following).max_wait_ms == SETTINGS.wait_max_ms
+    following.answered(answer(row(0, Error.NOT_LEADER_OR_FOLLOWER)), 0, SETTINGS)
+    assert 0 < refused.ready_ms < SETTINGS.wait_max_ms
+    assert ask(following).max_wait_ms == refused.ready_ms
+    assert ask(following, refused.ready_ms).max_wait_ms == SETTINGS.wait_max_ms
 
 
 def test_a_partition_that_is_no_longer_followed_is_forgotten_by_the_leaders_session() -> None:

@@ -7,19 +7,19 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.topic import TopicConfig
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.topic_config import TopicConfig
 from moldau.engine.timers import Timers
 from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
-from moldau.replication.log_dirs import describe, place_in
+from moldau.replication.delayed_requests import Waiting
+from moldau.replication.log_dir_reports import describe, place_in
 from moldau.replication.replica import Replica
 from moldau.replication.replicas import Replicas
-from moldau.replication.waiting import Waiting
-from moldau.storage.faults import StorageFault
-from moldau.storage.log_store import LogStore
-from moldau.storage.threads import AtOnce
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.storage_threads import AtOnce
+from moldau.storage.storage_faults import StorageFault
 from tests.support.logs import batch, read_all
 from tests.support.virtual_time import ManualTime
 
@@ -97,7 +97,7 @@ def test_a_copy_is_shown_with_its_lag_until_it_takes_over(tmp_path: Path) -> Non
         two.place(NODE)
         two.append(5)
         target, replica = two.other, two.replica()
-        assert place_in(two.replicas, target, "t", 0) is Error.NONE
+        assert await place_in(two.replicas, target, "t", 0) is Error.NONE
         assert two.rows()[target] == [(5, True)]
         await two.until_moved()
         assert two.rows()[target] == [(0, False)]
@@ -113,8 +113,8 @@ def test_asking_for_the_place_it_has_ends_a_move(tmp_path: Path) -> None:
     async def scenario(two: TwoDirectories) -> None:
         two.place(NODE)
         home, target = os.path.dirname(two.replica().log.directory), two.other
-        assert place_in(two.replicas, target, "t", 0) is Error.NONE
-        assert place_in(two.replicas, home, "t", 0) is Error.NONE
+        assert await place_in(two.replicas, target, "t", 0) is Error.NONE
+        assert await place_in(two.replicas, home, "t", 0) is Error.NONE
         assert two.rows() == {home: [(0, False)], target: []}
         await asyncio.sleep(0.02)
         assert os.path.dirname(two.replica().log.directory) == home
@@ -126,9 +126,9 @@ def test_asking_twice_for_the_same_place_is_one_move(tmp_path: Path) -> None:
     async def scenario(two: TwoDirectories) -> None:
         two.place(NODE)
         target = two.other
-        assert place_in(two.replicas, target, "t", 0) is Error.NONE
+        assert await place_in(two.replicas, target, "t", 0) is Error.NONE
         future = two.replicas.moves.futures[PLACE]
-        assert place_in(two.replicas, target, "t", 0) is Error.NONE
+        assert await place_in(two.replicas, target, "t", 0) is Error.NONE
         assert two.replicas.moves.futures[PLACE] is future
 
     play(tmp_path, scenario)
@@ -139,7 +139,7 @@ def test_a_replica_that_is_to_come_is_made_where_it_is_wanted(tmp_path: Path) ->
         two.place(NODE, 2)
         # Two logs there and none in the other one: it would go there by itself.
         crowded = os.path.dirname(two.replica().log.directory)
-        assert place_in(two.replicas, crowded, "t", 1) is Error.REPLICA_NOT_AVAILABLE
+        assert await place_in(two.replicas, crowded, "t", 1) is Error.REPLICA_NOT_AVAILABLE
         two.place(NODE, NODE)
         assert os.path.dirname(two.replicas.find("t", 1).log.directory) == crowded
 
@@ -150,12 +150,12 @@ def test_what_cannot_be_moved_is_refused_as_in_apache_kafka(tmp_path: Path) -> N
     async def scenario(two: TwoDirectories) -> None:
         two.place(NODE)
         target = two.other
-        assert place_in(two.replicas, "/nowhere", "t", 0) is Error.LOG_DIR_NOT_FOUND
-        unknown = place_in(two.replicas, target, "u", 0)
+        assert await place_in(two.replicas, "/nowhere", "t", 0) is Error.LOG_DIR_NOT_FOUND
+        unknown = await place_in(two.replicas, target, "u", 0)
         assert unknown is Error.UNKNOWN_TOPIC_OR_PARTITION
         failed = next(each for each in two.store.directories if each.path == target)
         failed.fault = StorageFault("cannot use", target, reason="pulled out")
-        assert place_in(two.replicas, target, "t", 0) is Error.KAFKA_STORAGE_ERROR
+        assert await place_in(two.replicas, target, "t", 0) is Error.KAFKA_STORAGE_ERROR
 
     play(tmp_path, scenario)
 
@@ -164,7 +164,7 @@ def test_a_replica_that_leaves_the_broker_takes_its_copy_along(tmp_path: Path) -
     async def scenario(two: TwoDirectories) -> None:
         two.place(NODE)
         target = two.other
-        place_in(two.replicas, target, "t", 0)
+        await place_in(two.replicas, target, "t", 0)
         two.place(2)
         await two.until_moved()
         assert not [name for name in os.listdir(target) if name.endswith("-future")]
@@ -177,7 +177,7 @@ def test_a_look_for_old_copies_leaves_those_of_this_run_alone(tmp_path: Path) ->
         two.place(NODE)
         two.append(5)
         target = two.other
-        place_in(two.replicas, target, "t", 0)
+        await place_in(two.replicas, target, "t", 0)
         (copy,) = (name for name in os.listdir(target) if name.endswith("-future"))
         two.replicas.moves.look()
         assert os.listdir(os.path.join(target, copy))
@@ -192,14 +192,14 @@ def test_a_new_wish_counts_for_more_than_what_an_earlier_run_left(tmp_path: Path
     async def begin(two: TwoDirectories) -> None:
         two.place(NODE)
         two.append(3)
-        place_in(two.replicas, two.other, "t", 0)
+        await place_in(two.replicas, two.other, "t", 0)
         two.replicas.moves.stop()
         two.store.close(two.replicas.high_watermarks())
 
     async def go_on(two: TwoDirectories) -> None:
         two.place(NODE)
         home = os.path.dirname(two.replica().log.directory)
-        assert place_in(two.replicas, home, "t", 0) is Error.NONE
+        assert await place_in(two.replicas, home, "t", 0) is Error.NONE
         two.replicas.moves.look()
         assert not two.replicas.moves.futures
         assert not [name for name in os.listdir(two.other) if name.startswith("t-0")]
@@ -211,7 +211,7 @@ def test_a_new_wish_counts_for_more_than_what_an_earlier_run_left(tmp_path: Path
 def test_a_copy_of_an_earlier_topic_moves_nothing(tmp_path: Path) -> None:
     async def begin(two: TwoDirectories) -> None:
         two.place(NODE)
-        place_in(two.replicas, two.other, "t", 0)
+        await place_in(two.replicas, two.other, "t", 0)
         two.replicas.moves.stop()
         two.store.close(two.replicas.high_watermarks())
 
@@ -233,12 +233,12 @@ def test_a_topic_made_anew_can_be_moved_though_a_copy_of_the_old_one_is_there(
     async def scenario(two: TwoDirectories) -> None:
         two.place(NODE)
         home, target = os.path.dirname(two.replica().log.directory), two.other
-        place_in(two.replicas, target, "t", 0)
+        await place_in(two.replicas, target, "t", 0)
         two.replicas.moves.prefer(PLACE, home)
         state = PartitionImage(NODE, 0, (NODE,), (NODE,), 0, (), ())
         topic = TopicImage("t", b"u" * 16, (state,))
         two.replicas.apply(two.empty, ClusterImage("c", NODE, topics={"t": topic}))
-        assert place_in(two.replicas, target, "t", 0) is Error.NONE
+        assert await place_in(two.replicas, target, "t", 0) is Error.NONE
         await two.until_moved()
         assert os.path.dirname(two.replica().log.directory) == target
         assert two.replica().log.topic_id == b"u" * 16
@@ -250,7 +250,7 @@ def test_a_move_that_a_stop_broke_off_is_taken_up_again(tmp_path: Path) -> None:
     async def begin(two: TwoDirectories) -> None:
         two.place(NODE)
         two.append(3)
-        place_in(two.replicas, two.other, "t", 0)
+        await place_in(two.replicas, two.other, "t", 0)
         two.replicas.moves.stop()
         two.store.close(two.replicas.high_watermarks())
 

@@ -7,7 +7,7 @@ import pytest
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
-from moldau.replication.isr import AfterRefusal, IsrAnswer, IsrProposal
+from moldau.replication.in_sync_replicas import AfterRefusal, IsrAnswer, IsrProposal
 from moldau.replication.partition import Partition
 
 ID = bytes(16)

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from moldau.coordinators import log_journal
+from moldau.coordinators.log_journal import LogJournal
 from moldau.engine.machine import JournalFault
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
-from moldau.records.codec import Record, encode_batch
-from moldau.replication import log_journal
-from moldau.replication.log_journal import LogJournal
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.replication.replica import Replica
+from moldau.wire.messages.group_records import GroupMetadataKey
 from tests.support.logs import full_disk
 from tests.support.services import NODE_ID, Node, play, turns
 
@@ -128,6 +129,25 @@ def test_a_partition_that_is_led_elsewhere_has_no_journal_here(tmp_path: Path) -
         with pytest.raises(ApiError) as refused:
             LogJournal(replica, encode, node.clock)
         assert refused.value.error is Error.NOT_LEADER_OR_FOLLOWER
+
+    play(scenario, tmp_path)
+
+
+def test_facts_that_no_record_can_hold_are_refused_and_the_journal_goes_on(tmp_path: Path) -> None:
+    def encode_short(facts: Sequence[object], wall_ms: int) -> list[bytes]:
+        keys = [GroupMetadataKey(group=str(fact)).encode(0) for fact in facts]
+        return encode(keys, wall_ms)
+
+    async def scenario(node: Node) -> None:
+        replica, listener = replica_of(node), Listener()
+        journal = LogJournal(replica, encode_short, node.clock)
+        journal.listen(listener)
+        with pytest.raises(JournalFault) as refused:
+            journal.append(["a", "b" * 40_000])
+        assert refused.value.error is Error.UNKNOWN_SERVER_ERROR
+        assert replica.log.offset_end == 0
+        assert not listener.faults
+        assert journal.append(["a"]) == 0
 
     play(scenario, tmp_path)
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from moldau.coordinators.local_markers import TransactionEnd
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
-from moldau.records.codec import Record, encode_batch
-from moldau.replication.markers import TransactionEnd
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.replication.replica import Replica
-from moldau.replication.roles import Role
-from moldau.transactions.commands import DescribeTransaction, InitProducer
+from moldau.replication.replica_roles import Role
+from moldau.transactions.transaction_commands import DescribeTransaction, InitProducer
 from moldau.wire.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -59,9 +59,9 @@ def lose_and_overwrite(node: Node, replica: Replica, leads_again: bool) -> None:
     offset_end = replica.log.offset_end
     assert replica.partition.high_watermark < offset_end, "nothing waits"
     take_role(node, replica, led_by(OTHER, EPOCH + 1))
-    replica.truncate_to(0)
+    replica.truncate_to(replica.log, 0)
     others = encode_batch([Record(value=b"of another leader")] * 5, leader_epoch=EPOCH + 1)
-    replica.append_as_follower(others, leader_high_watermark=5, leader_log_start=0)
+    replica.append_as_follower(replica.log, others, leader_high_watermark=5, leader_log_start=0)
     assert replica.partition.high_watermark >= offset_end
     if leads_again:
         take_role(node, replica, led_by(NODE_ID, EPOCH + 2))
@@ -81,7 +81,7 @@ def test_a_coordinator_that_was_replaced_never_says_that_a_lost_fact_is_stored(
 ) -> None:
     async def scenario(node: Node) -> None:
         replica = leading(node, TRANSACTIONS)
-        command = InitProducer("id", 60_000, node.clock.wall_ms(), new_producer_id=7)
+        command = InitProducer("id", 60_000, new_producer_id=7)
         asked = node.coordinators.transactions.submit("id", command)
         read = node.coordinators.transactions.submit("id", DescribeTransaction("id"))
         await turns()
@@ -98,7 +98,7 @@ def test_a_coordinator_that_was_replaced_tells_nothing_of_what_it_knew(tmp_path:
     async def scenario(node: Node) -> None:
         replica = leading(node, TRANSACTIONS)
         transactions = node.coordinators.transactions
-        command = InitProducer("id", 60_000, node.clock.wall_ms(), new_producer_id=7)
+        command = InitProducer("id", 60_000, new_producer_id=7)
         asked = transactions.submit("id", command)
         replica.follower_fetched(OTHER, 1, node.clock.monotonic_ms())
         await asked
@@ -114,13 +114,15 @@ def test_a_coordinator_that_leads_again_has_what_the_other_leader_wrote(tmp_path
     async def scenario(node: Node) -> None:
         replica = leading(node, TRANSACTIONS)
         transactions = node.coordinators.transactions
-        command = InitProducer("id", 60_000, node.clock.wall_ms(), new_producer_id=7)
-        transactions.tell("id", command)
+        command = InitProducer("id", 60_000, new_producer_id=7)
+        transactions.submit("id", command)
         written = encoded_log(replica)
         take_role(node, replica, led_by(OTHER, EPOCH + 1))
         await turns()
-        replica.truncate_to(0)
-        replica.append_as_follower(written, leader_high_watermark=1, leader_log_start=0)
+        replica.truncate_to(replica.log, 0)
+        replica.append_as_follower(
+            replica.log, written, leader_high_watermark=1, leader_log_start=0
+        )
         take_role(node, replica, led_by(NODE_ID, EPOCH + 2))
         node.coordinators.follow(node.image, node.image)
         await turns()

@@ -11,7 +11,7 @@ import pytest
 from moldau.model.cluster import ClusterImage, PartitionImage
 from moldau.model.errors import Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
-from moldau.replication.roles import Role
+from moldau.replication.replica_roles import Role
 from tests.support.logs import batch, read_all
 from tests.unit.replication.test_replication_future_replicas import BATCH_MS, NODE, TwoDirectories
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from moldau.coordinators.local_markers import MarkerWriter, TransactionEnd
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
-from moldau.records.codec import ControlType, decode_batch, decode_marker, encode_batch
-from moldau.replication.markers import MarkerWriter, TransactionEnd
+from moldau.records.batch_codec import ControlType, decode_batch, decode_marker, encode_batch
 from moldau.replication.replica import READ_COMMITTED, Replica
 from tests.support.services import NODE_ID, Node, batch, play, region_bytes, turns
 

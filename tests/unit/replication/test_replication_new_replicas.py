@@ -7,11 +7,11 @@ from pathlib import Path
 
 from moldau.model.cluster import PartitionImage
 from moldau.model.names import TopicPartition
-from moldau.replication.new_replicas import NewReplicas
-from moldau.replication.roles import Role
-from moldau.storage.faults import StorageFault
-from moldau.storage.log_store import LogStore
-from moldau.storage.threads import Done, Work
+from moldau.replication.log_preparation import NewReplicas
+from moldau.replication.replica_roles import Role
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.storage_threads import Done, Work
+from moldau.storage.storage_faults import StorageFault
 from tests.support.logs import SmallSettings
 from tests.support.virtual_time import ManualClock
 

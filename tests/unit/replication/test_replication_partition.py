@@ -121,7 +121,7 @@ def test_a_new_leader_epoch_forgets_how_far_followers_were() -> None:
     partition = leading(offset_end=10)
     partition.follower_fetched(2, offset_end=10, now=0)
     assert partition.change(image(leader_epoch=6), now=5)
-    assert partition.follower_end(2) == -1
+    assert partition.followers()[2].offset_end == -1
 
 
 def test_a_change_within_an_epoch_keeps_how_far_followers_are() -> None:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from moldau.records.batch import whole_headers
-from moldau.storage.compaction_claim import claim
-from moldau.storage.faults import StorageFault
-from moldau.storage.scrub_repair import CannotRepair, EpochsAreWrong
-from moldau.storage.scrub_swap import rewrite_epochs, swap_mended, swap_mended_offline
+from moldau.storage.rewriting.rewrite_claim import claim
+from moldau.storage.scrubbing.scrub_repair import CannotRepair, EpochsAreWrong
+from moldau.storage.scrubbing.scrub_swap import rewrite_epochs, swap_mended, swap_mended_offline
+from moldau.storage.storage_faults import StorageFault
 from tests.support.logs import LogBench, SmallSettings, batch, read_all
 from tests.support.mending import (
     Replicas,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.changes import ConfigChange, ResourceType
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.config_changes import ConfigChange, ResourceType
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.replication.fetch_sessions import FetchedPartition

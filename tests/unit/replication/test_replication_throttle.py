@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.replication.throttle import LEADER_RATE, Throttle, names, rate_of
+from moldau.replication.following.replication_throttle import LEADER_RATE, Throttle, names, rate_of
 
 
 def throttle(limit: int | None) -> Throttle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from moldau.engine.timers import Timers
-from moldau.replication.waiting import Waiting, Watched
+from moldau.replication.delayed_requests import Waiting, Watched
 from tests.support.virtual_time import ManualTime
 
 

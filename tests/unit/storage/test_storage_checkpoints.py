@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
-from moldau.storage.checkpoints import read_epochs, read_offsets, write_offsets
-from moldau.storage.epoch_file import EpochFile
-from moldau.storage.faults import CorruptFile
-from moldau.storage.meta_properties import (
+from moldau.storage.directories.meta_properties import (
     MetaProperties,
     random_id,
     read_meta_properties,
     write_meta_properties,
 )
-from moldau.storage.partition_metadata import read_topic_id, write_topic_id
+from moldau.storage.log_state.checkpoint_files import read_epochs, read_offsets, write_offsets
+from moldau.storage.log_state.leader_epoch_checkpoint import EpochFile
+from moldau.storage.log_state.partition_metadata import read_topic_id, write_topic_id
+from moldau.storage.storage_faults import CorruptFile
 
 
 def test_offsets_are_written_as_version_count_and_rows(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from moldau.records.batch import DELETE_HORIZON_FLAG
-from moldau.records.codec import decode_batch
+from moldau.records.batch_codec import decode_batch
 from moldau.records.compression import Codec
-from moldau.storage import compaction_files
-from moldau.storage.checkpoints import CLEANER_FILE
-from moldau.storage.cleaner_pace import Pace
-from moldau.storage.compaction_files import CleanedSegment
-from moldau.storage.threads import Done, OneThread, Work
+from moldau.storage.compaction.compaction_pace import Pace
+from moldau.storage.directories.storage_threads import Done, OneThread, Work
+from moldau.storage.log_state.checkpoint_files import CLEANER_FILE
+from moldau.storage.rewriting import segment_rewriting
+from moldau.storage.rewriting.segment_rewriting import CleanedSegment
 from tests.support.compaction import PARTITION, CompactionBench, small_cleaner
 from tests.support.logs import region_bytes
 from tests.support.virtual_time import ManualClock
@@ -258,6 +258,20 @@ def test_a_truncation_takes_the_checkpoint_back(bench: CompactionBench) -> None:
     assert bench.log.cleaned_end <= 10
 
 
+def test_a_crash_after_a_truncation_takes_no_new_records_for_compacted_ones(
+    bench: CompactionBench,
+) -> None:
+    """A tombstone that counts as compacted goes before the value that it deletes."""
+    fill(bench)
+    bench.cleaner.look()
+    bench.log.truncate_to(10)
+    end = bench.log.offset_end
+    for number in range(20):
+        bench.put((f"k{number}", "after"))
+    bench.crash()
+    assert bench.log.cleaned_end == end
+
+
 def test_the_checkpoint_forgets_a_log_that_was_deleted(bench: CompactionBench) -> None:
     fill(bench)
     bench.cleaner.look()
@@ -380,8 +394,8 @@ def test_a_stop_breaks_a_round_off_and_leaves_nothing(tmp_path: Path) -> None:
 def test_a_new_segment_goes_to_the_disk_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction_files, "WRITE_BACK_BYTES", 100)
-    monkeypatch.setattr(compaction_files, "UNSYNCED_BYTES_MAX", 400)
+    monkeypatch.setattr(segment_rewriting, "WRITE_BACK_BYTES", 100)
+    monkeypatch.setattr(segment_rewriting, "UNSYNCED_BYTES_MAX", 400)
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda each: synced.append(os.fstat(each).st_size))
     cleaned = CleanedSegment(str(tmp_path), 0, 4096)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from moldau.storage.cleaner_job import InThread, Place
-from moldau.storage.cleaner_process import InProcess
+from moldau.storage.compaction.compaction_job import InThread, Place
+from moldau.storage.compaction.compaction_process import InProcess
 from tests.support import seeds
 from tests.support.compaction import CompactionBench, small_cleaner
 

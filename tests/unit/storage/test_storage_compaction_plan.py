@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from moldau.storage.compaction_plan import (
+from moldau.storage.compaction.compaction_plan import (
     RELATIVE_OFFSET_MAX,
     Dirt,
     Lags,

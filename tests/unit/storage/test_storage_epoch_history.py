@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.storage.epoch_history import EpochHistory, EpochStart
+from moldau.storage.log_state.leader_epoch_history import EpochHistory, EpochStart
 
 
 def history(*entries: tuple[int, int]) -> EpochHistory:

@@ -10,16 +10,16 @@ import pytest
 
 from moldau.model.names import TopicPartition
 from moldau.records.batch import read_header
-from moldau.storage.checkpoints import CHECKPOINT_FILES
-from moldau.storage.faults import StorageFault
-from moldau.storage.future_log import (
+from moldau.storage.directories.future_log import (
     FutureLog,
     future_directory_name,
     leftovers,
     parse_future_directory,
 )
-from moldau.storage.log_store import LogStore
-from moldau.storage.threads import AtOnce
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.storage_threads import AtOnce
+from moldau.storage.log_state.checkpoint_files import CHECKPOINT_FILES
+from moldau.storage.storage_faults import StorageFault
 from tests.support.logs import SmallSettings, batch, read_all, region_bytes, spans
 from tests.support.virtual_time import ManualClock
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.storage.faults import CorruptFile, StorageFault
-from moldau.storage.index import TAIL_ENTRIES_MAX, OffsetIndex, TimeIndex
+from moldau.storage.log.segment_indexes import TAIL_ENTRIES_MAX, OffsetIndex, TimeIndex
+from moldau.storage.storage_faults import CorruptFile, StorageFault
 from tests.support.logs import full_disk
 
 BASE = 1000

@@ -11,12 +11,12 @@ import pytest
 
 from moldau.model.names import TopicPartition
 from moldau.records.batch import read_header
-from moldau.storage import loading
-from moldau.storage.faults import StorageFault
-from moldau.storage.loaded_log import LoadedLog
-from moldau.storage.log_store import LogStore
-from moldau.storage.recovery import Recovery
-from moldau.storage.threads import AtOnce, OneThread
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.storage_threads import AtOnce, OneThread
+from moldau.storage.log.loaded_log import LoadedLog
+from moldau.storage.recovery import log_loading
+from moldau.storage.recovery.log_recovery import Recovery
+from moldau.storage.storage_faults import StorageFault
 from tests.support.logs import SmallSettings, batch
 from tests.support.virtual_time import ManualClock
 
@@ -71,14 +71,14 @@ def test_a_log_that_cannot_be_loaded_because_of_a_bug_fails_the_start(
     threads: int,
 ) -> None:
     let_go(filled(make()))
-    load_log = loading.load_log
+    load_log = log_loading.load_log
 
     def broken(known: Recovery) -> LoadedLog:
         if known.topic_partition == PARTITIONS[2]:
             raise IndexError("a bug")
         return load_log(known)
 
-    monkeypatch.setattr(loading, "load_log", broken)
+    monkeypatch.setattr(log_loading, "load_log", broken)
     failed = make(threads)
     with pytest.raises(IndexError, match="a bug"), caplog.at_level(logging.ERROR):
         failed.open("cluster")

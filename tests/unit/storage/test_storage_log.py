@@ -10,9 +10,9 @@ import pytest
 
 from moldau.model.errors import ApiError, Error
 from moldau.records.batch import read_header
-from moldau.records.codec import Record, decode_batch, encode_batch
-from moldau.storage.faults import StorageFault
-from moldau.storage.segment import TAIL_BATCHES_MAX
+from moldau.records.batch_codec import Record, decode_batch, encode_batch
+from moldau.storage.log.segment import TAIL_BATCHES_MAX
+from moldau.storage.storage_faults import StorageFault
 from tests.support.logs import (
     LogBench,
     SmallSettings,

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.topic import TopicConfig
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.topic_config import TopicConfig
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.records.batch import read_header
-from moldau.storage.faults import StorageFault
-from moldau.storage.log import PartitionLog
-from moldau.storage.log_directory import DirectoryInUse
-from moldau.storage.log_store import LogStore
-from moldau.storage.settings import LogSettings
-from moldau.storage.threads import AtOnce, OneThread, run_each
+from moldau.storage.directories.log_directory import DirectoryInUse
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.storage_threads import AtOnce, OneThread, Threads, run_each
+from moldau.storage.log.partition_log import PartitionLog
+from moldau.storage.log_settings import LogSettings
+from moldau.storage.storage_faults import StorageFault
 from tests.support.logs import SmallSettings, batch
 from tests.support.virtual_time import ManualClock
 
@@ -39,13 +39,16 @@ class StoreBench:
     node_id: int = 1
     opened: list[LogStore] = field(default_factory=list)
 
-    def open(self, cluster_id: str | None = CLUSTER) -> LogStore:
+    def open(
+        self, cluster_id: str | None = CLUSTER, loading_threads: Threads | None = None
+    ) -> LogStore:
         store = LogStore(
             [str(self.root / name) for name in self.names],
             node_id=self.node_id,
             settings_for=lambda topic: self.settings,
             clock=self.clock,
             threads=AtOnce(),
+            loading_threads=loading_threads,
         )
         store.open(cluster_id)
         self.opened.append(store)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from moldau.storage.meta_properties import (
+from moldau.storage.directories.meta_properties import (
     MetaProperties,
     join_zookeeper,
     read_meta_properties,

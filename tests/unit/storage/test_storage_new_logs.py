@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from moldau.model.names import TopicPartition
-from moldau.storage.faults import StorageFault
-from moldau.storage.log_store import LogStore
-from moldau.storage.new_logs import NewLog
-from moldau.storage.threads import AtOnce
+from moldau.storage.directories.log_store import LogStore
+from moldau.storage.directories.new_logs import NewLog
+from moldau.storage.directories.storage_threads import AtOnce
+from moldau.storage.storage_faults import StorageFault
 from tests.support.logs import SmallSettings
 from tests.support.virtual_time import ManualClock
 

@@ -10,12 +10,12 @@ import pytest
 
 from moldau.model.errors import ApiError, Error
 from moldau.records.batch import whole_headers
-from moldau.records.codec import Record, decode_batch, encode_batch
+from moldau.records.batch_codec import Record, decode_batch, encode_batch
 from moldau.records.compression import Codec
-from moldau.records.old_formats_reading import to_batches
-from moldau.storage.compaction_files import DamagedSegment, read_batches
-from moldau.storage.following import checked_batches
-from moldau.storage.log import PartitionLog
+from moldau.records.old_formats.up_conversion import to_batches
+from moldau.storage.log.partition_log import PartitionLog
+from moldau.storage.log.replicated_batches import checked_batches
+from moldau.storage.rewriting.segment_rewriting import DamagedSegment, read_batches
 from tests.support.logs import LogBench, SmallSettings
 from tests.support.old_messages import Old, compressed, message, plain
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pytest
 
 from moldau.model.errors import ApiError, Error
-from moldau.records.codec import ControlType, EndMarker
-from moldau.storage.producer_state import BatchSpan, Origin, ProducerStates
+from moldau.records.batch_codec import ControlType, EndMarker
+from moldau.storage.log_state.producer_state import BatchSpan, Origin, ProducerStates
 
 SEQUENCE_LAST = 2**31 - 1
 COMMIT = EndMarker(ControlType.COMMIT, 0)

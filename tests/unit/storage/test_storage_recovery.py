@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.records.codec import Record, encode_batch
+from moldau.records.batch_codec import Record, encode_batch
 from tests.support import seeds
 from tests.support.logs import LogBench, SmallSettings, batch, full_disk, read_all, spans
 from tests.support.virtual_time import ManualClock

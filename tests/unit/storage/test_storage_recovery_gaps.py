@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.storage.segment import Segment
+from moldau.storage.log.segment import Segment
 from tests.support.logs import LogBench, SmallSettings, batch, read_all, spans
 
 
@@ -116,3 +116,48 @@ def test_a_file_in_the_way_of_a_new_segment_is_told_of(
         bench.log.roll()
     assert "already exists; deleting its 70 bytes first" in caplog.text
     assert bench.crash_and_open().offset_end == 100
+
+
+@pytest.mark.parametrize("missing", [1, 3, 10])
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_truncation_into_a_gap_ends_the_log_where_it_was_asked_to(
+    bench: LogBench, missing: int, policy: str
+) -> None:
+    """Else a follower would go on behind it, and never ask its leader for what lies between."""
+    bench.change(cleanup_policy=(policy,))
+    written = spans(read_all(bench.log))
+    cut(bench, 20, missing)
+    bench.crash_and_open()
+    bench.log.truncate_to(39)
+    assert bench.log.offset_end == 39
+    # Nobody gives the offsets of the gap out a second time, whatever happens.
+    assert bench.crash_and_open().offset_end == 39
+    bench.append(batch(2))
+    log = bench.crash_and_open()
+    assert spans(read_all(log)) == [*written[: 20 - missing], (39, 40)]
+    assert log.offset_end == 41
+
+
+def test_a_truncation_into_a_gap_in_the_middle_of_a_segment_is_the_same_after_a_restart(
+    bench: LogBench,
+) -> None:
+    bench.change(cleanup_policy=("compact",))
+    path = bench.file(20, ".log")
+    content = path.read_bytes()
+    batch_bytes = len(content) // 10
+    path.write_bytes(content[: 3 * batch_bytes] + content[6 * batch_bytes :])
+    bench.crash_and_open()
+    bench.log.truncate_to(29)
+    assert bench.log.offset_end == 29
+    assert bench.crash_and_open().offset_end == 29
+
+
+def test_a_truncation_to_the_start_of_a_segment_that_lost_all_goes_on_in_it(
+    bench: LogBench,
+) -> None:
+    cut(bench, 40, 10)
+    bench.crash_and_open()
+    bench.log.truncate_to(40)
+    assert bench.log.offset_end == 40
+    assert [segment.base_offset for segment in bench.log.segments] == [0, 20, 40]
+    assert bench.append(batch(2)).base_offset == 40

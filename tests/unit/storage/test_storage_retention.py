@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from moldau.storage.retention import expired
+from moldau.storage.log.log_retention import expired
 from tests.support.logs import LogBench, SmallSettings, batch, full_disk, read_all
 
 NOW_MS = 1_700_000_000_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.storage.scrubbing import Damage, scrub_partition
+from moldau.storage.scrubbing.segment_scrubbing import Damage, scrub_partition
 from tests.support import seeds
 from tests.support.logs import PARTITION, LogBench, SmallSettings, batch, read_all
 

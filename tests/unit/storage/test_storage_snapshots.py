@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from moldau.storage.faults import CorruptFile
-from moldau.storage.producer_state import BatchSpan, ProducerEntry
-from moldau.storage.snapshots import (
+from moldau.storage.log_state.producer_snapshots import (
     decode_snapshot,
     encode_snapshot,
     read_snapshot,
     snapshot_offsets,
     write_snapshot,
 )
+from moldau.storage.log_state.producer_state import BatchSpan, ProducerEntry
+from moldau.storage.storage_faults import CorruptFile
 
 WRITTEN_BY_KAFKA = bytes.fromhex(
     "0001df8e52ef000000010000000000000000000000000002000000000000"

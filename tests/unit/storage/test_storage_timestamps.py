@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.records.codec import Record, encode_batch
+from moldau.records.batch_codec import Record, encode_batch
 from moldau.records.compression import Codec
 from tests.support import seeds
 from tests.support.logs import LogBench, SmallSettings, batch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from moldau.config.broker import BrokerConfig
-from moldau.config.topic import TopicConfig
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.topic_config import TopicConfig
 from tests.support.logs import SmallSettings
 
 OTHERWISE = {"retention_ms": -1}

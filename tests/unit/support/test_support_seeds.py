@@ -36,14 +36,14 @@ def test_examples(number):
 """
 
 
-def run(folder: Path, **flags: str) -> str:
+def run(folder: Path, *words: str, **flags: str) -> str:
     """What pytest prints about tests that fail."""
     (folder / "test_failing.py").write_text(FAILING)
     (folder / "conftest.py").write_text("from tests.conftest import *\n")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MOLDAU_SEED")}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", "-q"]
     done = subprocess.run(
-        [*command, str(folder / "test_failing.py")],
+        [*command, *words, str(folder / "test_failing.py")],
         cwd=folder,
         env={**environment, **flags, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -55,7 +55,7 @@ def run(folder: Path, **flags: str) -> str:
 
 
 def named(output: str, test: str) -> set[str]:
-    return set(re.findall(rf"play it again: MOLDAU_SEED=(\d+) pytest '\S*::{test}", output))
+    return set(re.findall(rf"play it again: pytest --seed (\d+) '\S*::{test}", output))
 
 
 def test_a_failed_test_names_its_seed_and_the_flag_plays_it_again(tmp_path: Path) -> None:
@@ -68,6 +68,8 @@ def test_a_failed_test_names_its_seed_and_the_flag_plays_it_again(tmp_path: Path
     for test in ("test_one", "test_several", "test_parameter", "test_examples"):
         assert named(again, test) <= {seed}, again
     assert named(again, "test_several") == {seed}
+    by_option = run(tmp_path, "--seed", seed)
+    assert {*named(by_option, "test_several"), *named(by_option, "test_parameter")} == {seed}
 
 
 def test_the_flags_choose_the_seeds_and_multiply_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from moldau.model.errors import Error
-from moldau.transactions.commands import EndTransaction, ProducerGranted, ProducerIdNeeded
-from moldau.transactions.facts import (
+from moldau.transactions.transaction_commands import (
+    EndTransaction,
+    ProducerGranted,
+    ProducerIdNeeded,
+)
+from moldau.transactions.transaction_facts import (
     EPOCH_LAST,
     EPOCH_MAX,
     VERSION_1,
@@ -16,7 +21,7 @@ from moldau.transactions.facts import (
     Cause,
     TransactionMoved,
 )
-from moldau.transactions.states import State
+from moldau.transactions.transaction_states import State
 from tests.support.transactions import (
     A0,
     A1,
@@ -45,7 +50,6 @@ def end(committed: bool = True, **changes: Any) -> EndTransaction:
             "producer_id": 1000,
             "producer_epoch": 5,
             "committed": committed,
-            "wall_ms": WALL,
             **changes,
         }
     )
@@ -199,7 +203,7 @@ def test_after_the_last_epoch_version_2_goes_on_under_another_producer_id(commit
     on = machine(ongoing(producer_epoch=EPOCH_LAST))
     command = end_2(committed, producer_epoch=EPOCH_LAST)
     assert outcome(decide(on, command)) == ProducerIdNeeded()
-    decision = run(on, command._replace(new_producer_id=2000))
+    decision = run(on, replace(command, new_producer_id=2000))
     assert outcome(decision) == ProducerGranted(2000, 0)
     assert all(
         (m.producer_id, m.producer_epoch) == (1000, EPOCH_MAX) for m in sent(decision).values()
@@ -212,7 +216,7 @@ def test_after_the_last_epoch_version_2_goes_on_under_another_producer_id(commit
     assert (after.next_producer_id, after.last_producer_epoch) == (-1, EPOCH_LAST)
     # The answer was lost: the same request again finds its end under the new id.
     assert outcome(decide(on, command)) == ProducerGranted(2000, 0)
-    assert refusal(decide(on, command._replace(committed=not committed))) == Error.INVALID_TXN_STATE
+    assert refusal(decide(on, replace(command, committed=not committed))) == Error.INVALID_TXN_STATE
 
 
 def test_version_1_in_the_last_epoch_needs_no_new_id() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from moldau.model.errors import ApiError, Error
-from moldau.transactions.commands import InitProducer, ProducerGranted, ProducerIdNeeded
-from moldau.transactions.facts import EPOCH_LAST, EPOCH_MAX, Cause, TransactionMoved
-from moldau.transactions.settings import TransactionSettings
-from moldau.transactions.states import State
+from moldau.transactions.transaction_commands import InitProducer, ProducerGranted, ProducerIdNeeded
+from moldau.transactions.transaction_facts import EPOCH_LAST, EPOCH_MAX, Cause, TransactionMoved
+from moldau.transactions.transaction_settings import TransactionSettings
+from moldau.transactions.transaction_states import State
 from tests.support.transactions import (
     A0,
     A1,
@@ -32,9 +32,7 @@ AT_REST = [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT]
 
 
 def init(**changes: Any) -> InitProducer:
-    return InitProducer(
-        **{"transactional_id": "tid", "timeout_ms": 30_000, "wall_ms": WALL, **changes}
-    )
+    return InitProducer(**{"transactional_id": "tid", "timeout_ms": 30_000, **changes})
 
 
 def recovering(producer_id: int, epoch: int, **changes: Any) -> InitProducer:

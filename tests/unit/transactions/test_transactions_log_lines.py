@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from moldau.model.errors import Error
-from moldau.transactions.facts import Cause, MarkersRefused, TransactionMoved
-from moldau.transactions.log_lines import COORDINATOR_LOGGER, lines
-from moldau.transactions.states import State
+from moldau.transactions.transaction_facts import Cause, MarkersRefused, TransactionMoved
+from moldau.transactions.transaction_log_lines import COORDINATOR_LOGGER, lines
+from moldau.transactions.transaction_states import State
 from tests.support.transactions import A0, transaction
 
 

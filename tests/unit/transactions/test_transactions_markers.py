@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from moldau.engine.machine import NO_TOKEN, NOTHING, Timer
+from moldau.model.clock import Now
 from moldau.model.cluster import NO_LEADER
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
-from moldau.transactions.commands import (
+from moldau.transactions.transaction_commands import (
     EndTransaction,
     Loaded,
     MarkersWritten,
     ResendMarkers,
     RetryMarkers,
+    TopicsChanged,
 )
-from moldau.transactions.facts import VERSION_2
-from moldau.transactions.machine import TransactionMachine
-from moldau.transactions.settings import TransactionSettings
-from moldau.transactions.states import State
+from moldau.transactions.transaction_facts import VERSION_2
+from moldau.transactions.transaction_machine import TransactionMachine
+from moldau.transactions.transaction_settings import TransactionSettings
+from moldau.transactions.transaction_states import State
 from tests.support.transactions import (
     A0,
     A1,
@@ -35,10 +39,11 @@ from tests.support.transactions import (
     run,
     sent,
     states,
+    topics_of,
     transaction,
 )
 
-COMMIT = EndTransaction("tid", 1000, 5, True, WALL)
+COMMIT = EndTransaction("tid", 1000, 5, True)
 SILENCE_MS = TransactionSettings().markers_timeout_ms
 RETRY_MS = TransactionSettings().markers_retry_ms
 
@@ -65,7 +70,7 @@ def test_the_transaction_is_complete_when_the_last_marker_is_written() -> None:
     first, second = run(on, COMMIT).sends
     assert states(run(on, all_written(first))) == []
     assert waits_for(on) == {A1}
-    decision = run(on, all_written(second))
+    decision = run(on, all_written(second), wall_ms=WALL + 10)
     (after,) = moved(decision)
     assert after.state is State.COMPLETE_COMMIT
     assert after.update_ms == WALL + 10
@@ -91,35 +96,31 @@ def test_a_marker_that_failed_is_sent_again_after_a_pause_and_the_others_are_not
 ) -> None:
     on = open_in(A0, A1, B0)
     message = sent(run(on, COMMIT))[1]
-    decision = run(on, message.answer({A0: error, B0: Error.NONE}, WALL))
+    decision = run(on, message.answer({A0: error, B0: Error.NONE}))
     (timer,) = decision.timers
     assert timer.at == NOW + RETRY_MS
     assert waits_for(on) == {A0, A1}
-    retry = on.decide(timer.command, NO_TOKEN, NOW + RETRY_MS)
+    retry = on.decide(timer.command, NO_TOKEN, Now(WALL, NOW + RETRY_MS))
     assert {broker: m.partitions for broker, m in sent(retry).items()} == {1: (A0,)}
 
 
 def test_a_retry_finds_the_new_leader() -> None:
-    leaders = dict(LEADERS)
-    on = open_in(A0, leaders=leaders)
+    on = open_in(A0)
     (send,) = run(on, COMMIT).sends
     (timer,) = run(on, all_written(send, Error.NOT_LEADER_OR_FOLLOWER)).timers
-    leaders[A0] = 3
+    run(on, TopicsChanged(topics_of({A0: 3})))
     assert set(sent(run(on, timer.command))) == {3}
 
 
 def test_partitions_without_a_leader_wait_for_one() -> None:
-    leaders = {A0: NO_LEADER, A1: 2}
-    on = open_in(A0, A1, leaders=leaders)
+    on = open_in(A0, A1, leaders={A0: NO_LEADER, A1: 2})
     decision = run(on, COMMIT)
     assert set(sent(decision)) == {2}
     (timer,) = decision.timers
     again = run(on, timer.command)
     assert not again.sends
-    assert again.timers == (
-        Timer(("markers", "tid"), NOW + RETRY_MS, RetryMarkers("tid", 1, WALL + 2 * RETRY_MS)),
-    )
-    leaders[A0] = 1
+    assert again.timers == (Timer(("markers", "tid"), NOW + RETRY_MS, RetryMarkers("tid", 1)),)
+    run(on, TopicsChanged(topics_of({A0: 1, A1: 2})))
     found = run(on, again.timers[0].command)
     assert {broker: m.partitions for broker, m in sent(found).items()} == {1: (A0,)}
 
@@ -139,11 +140,10 @@ def test_a_transaction_of_deleted_topics_is_complete_at_once() -> None:
 
 
 def test_a_topic_deleted_while_its_marker_is_tried_again_completes_the_transaction() -> None:
-    leaders = dict(LEADERS)
-    on = open_in(A0, leaders=leaders)
+    on = open_in(A0)
     (send,) = run(on, COMMIT).sends
     (timer,) = run(on, all_written(send, Error.UNKNOWN_TOPIC_OR_PARTITION)).timers
-    del leaders[A0]
+    run(on, TopicsChanged({}))
     assert states(run(on, timer.command)) == [State.COMPLETE_COMMIT]
 
 
@@ -164,7 +164,7 @@ def test_a_marker_refused_for_somebody_newer_stops_the_sending_until_a_new_load(
     to_1, to_2 = run(on, COMMIT).sends
     run(on, all_written(to_1, error))
     assert not run(on, all_written(to_2)).facts
-    assert outcome(run(on, ResendMarkers(WALL), NOW + SILENCE_MS)) == 0
+    assert outcome(run(on, ResendMarkers(), NOW + SILENCE_MS)) == 0
     assert on.transactions["tid"].state is State.PREPARE_COMMIT
 
 
@@ -174,7 +174,7 @@ def test_answers_that_come_twice_or_for_another_transaction_are_ignored() -> Non
     answer = all_written(send)
     run(on, answer)
     assert not run(on, answer).facts
-    assert not run(on, answer._replace(transactional_id="other")).facts
+    assert not run(on, replace(answer, transactional_id="other")).facts
     # The same producer in the same epoch: only the round tells the transactions apart.
     on.apply(run(machine(ongoing(partitions=frozenset({A0}))), COMMIT).facts[0])
     assert not run(on, answer).facts
@@ -184,15 +184,15 @@ def test_answers_that_come_twice_or_for_another_transaction_are_ignored() -> Non
 def test_answers_to_an_earlier_coordinator_are_ignored() -> None:
     on = open_in(A0)
     (send,) = run(on, COMMIT).sends
-    assert not run(on, all_written(send)._replace(coordinator_epoch=EPOCH - 1)).facts
+    assert not run(on, replace(all_written(send), coordinator_epoch=EPOCH - 1)).facts
 
 
 def test_after_silence_all_markers_are_sent_again_and_only_their_answers_count() -> None:
     on = open_in(A0, A1)
     to_1, to_2 = run(on, COMMIT).sends
     run(on, all_written(to_1))
-    assert outcome(run(on, ResendMarkers(WALL), NOW + SILENCE_MS - 1)) == 0
-    again = run(on, ResendMarkers(WALL), NOW + SILENCE_MS)
+    assert outcome(run(on, ResendMarkers(), NOW + SILENCE_MS - 1)) == 0
+    again = run(on, ResendMarkers(), NOW + SILENCE_MS)
     assert outcome(again) == 1
     assert {broker: m.partitions for broker, m in sent(again).items()} == {2: (A1,)}
     # The first message may still be on its way: complete now, and it could end the next one.
@@ -214,7 +214,7 @@ def test_rounds_of_several_silent_transactions_are_kept_apart() -> None:
         ),
         leaders=leaders,
     )
-    decision = run(on, ResendMarkers(WALL))
+    decision = run(on, ResendMarkers())
     assert outcome(decision) == 3
     assert on.transactions["gone"].state is State.COMPLETE_COMMIT
     for send in decision.sends:
@@ -229,7 +229,7 @@ def test_a_loaded_coordinator_sends_the_markers_of_what_was_decided(state: State
         ongoing(transactional_id="open"),
         transaction(State.COMPLETE_COMMIT, transactional_id="done"),
     )
-    loaded = run(on, Loaded(WALL))
+    loaded = run(on, Loaded(topics_of(LEADERS)))
     assert outcome(loaded) == 1
     # Each by itself: what one of them may have to write must not hold up the others.
     assert not moved(loaded)
@@ -249,10 +249,10 @@ def test_a_loaded_coordinator_sends_the_markers_of_what_was_decided(state: State
 
 def test_answers_to_a_coordinator_that_was_loaded_anew_are_ignored() -> None:
     before = open_in(A0)
-    run(before, Loaded(WALL))
+    run(before, Loaded(topics_of(LEADERS)))
     (send,) = run(before, COMMIT).sends
     on = machine(*before.transactions.values())
-    (timer,) = run(on, Loaded(WALL), NOW + 1).timers
+    (timer,) = run(on, Loaded(topics_of(LEADERS)), NOW + 1).timers
     (again,) = run(on, timer.command).sends
     assert not run(on, all_written(send)).facts
     assert states(run(on, all_written(again))) == [State.COMPLETE_COMMIT]
@@ -263,26 +263,25 @@ def test_a_timer_of_a_transaction_that_is_over_does_nothing() -> None:
     (send,) = run(on, COMMIT).sends
     (timer,) = run(on, all_written(send, Error.REQUEST_TIMED_OUT)).timers
     run(on, all_written(send))
-    assert on.decide(timer.command, NO_TOKEN, NOW) == NOTHING
+    assert on.decide(timer.command, NO_TOKEN, Now(WALL, NOW)) == NOTHING
 
 
 def test_an_answer_about_partitions_nobody_asked_for_changes_nothing() -> None:
     on = open_in(A0)
     message = sent(run(on, COMMIT))[1]
-    answer = MarkersWritten("tid", message.round, EPOCH, {B0: Error.NONE}, WALL)
+    answer = MarkersWritten("tid", message.round, EPOCH, {B0: Error.NONE})
     assert not run(on, answer).facts
     assert waits_for(on) == {A0}
 
 
 def test_a_new_coordinator_does_not_take_for_deleted_what_it_has_yet_to_hear_of() -> None:
-    leaders: dict[TopicPartition, int] = {}
-    on = machine(transaction(State.PREPARE_COMMIT), leaders=leaders)
-    (timer,) = run(on, Loaded(WALL)).timers
+    on = machine(transaction(State.PREPARE_COMMIT))
+    (timer,) = run(on, Loaded({})).timers
     for step in range(3):
         decision = run(on, timer.command, NOW + step * RETRY_MS)
         assert states(decision) == [], "committed, and no marker anywhere"
         (timer,) = decision.timers
-    leaders.update(LEADERS)
+    run(on, TopicsChanged(topics_of(LEADERS)))
     decision = run(on, timer.command, NOW + 3 * RETRY_MS)
     for send in decision.sends:
         last = run(on, all_written(send))
@@ -290,7 +289,7 @@ def test_a_new_coordinator_does_not_take_for_deleted_what_it_has_yet_to_hear_of(
 
 
 def test_what_a_coordinator_has_not_heard_of_for_long_is_deleted() -> None:
-    on = machine(transaction(State.PREPARE_COMMIT), leaders={})
-    (timer,) = run(on, Loaded(WALL)).timers
+    on = machine(transaction(State.PREPARE_COMMIT))
+    (timer,) = run(on, Loaded({})).timers
     decision = run(on, timer.command, NOW + TransactionSettings().introduced_ms)
     assert states(decision) == [State.COMPLETE_COMMIT]

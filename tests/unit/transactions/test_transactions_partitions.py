@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from moldau.model.errors import Error
-from moldau.transactions.commands import AddPartitions
-from moldau.transactions.states import State
+from moldau.transactions.transaction_commands import AddPartitions
+from moldau.transactions.transaction_states import State
 from tests.support.transactions import (
     A0,
     A1,
@@ -33,7 +33,6 @@ def add(*partitions: Any, **changes: Any) -> AddPartitions:
             "producer_id": 1000,
             "producer_epoch": 5,
             "partitions": frozenset(partitions or (A0,)),
-            "wall_ms": WALL,
             **changes,
         }
     )

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from moldau.transactions.patterns import Pattern, PatternError
+from moldau.model.linear_regex import Pattern, PatternError
 from tests.support import seeds
 
 PATTERNS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.transactions.producer_ids import ProducerIds
+from moldau.transactions.producer_id_blocks import ProducerIds
 
 
 def test_nothing_is_handed_out_before_a_block_was_granted() -> None:

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import pytest
 
 from moldau.records.batch import read_header
-from moldau.records.codec import Record, decode_batch, encode_batch
-from moldau.transactions.facts import (
+from moldau.records.batch_codec import Record, decode_batch, encode_batch
+from moldau.transactions.transaction_facts import (
     VERSION_2,
     Cause,
     Transaction,
     TransactionalIdExpired,
     TransactionMoved,
 )
-from moldau.transactions.records import TransactionCodec, key_bytes, value_bytes
-from moldau.transactions.states import State
+from moldau.transactions.transaction_records import TransactionCodec, key_bytes, value_bytes
+from moldau.transactions.transaction_states import State
 from tests.support.transactions import A0, A1, B0, WALL, transaction
 
 START = 1_618_475_062_600

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.transactions import moves
-from moldau.transactions.facts import VERSION_2, Transaction
-from moldau.transactions.states import EXPIRABLE, MOVES, PREPARED, STATES_BY_LABEL, State
+from moldau.transactions import state_transitions
+from moldau.transactions.transaction_facts import VERSION_2, Transaction
+from moldau.transactions.transaction_states import (
+    EXPIRABLE,
+    MOVES,
+    PREPARED,
+    STATES_BY_LABEL,
+    State,
+)
 from tests.support.transactions import A0, WALL, transaction
 
 PREVIOUS = {
@@ -31,22 +37,22 @@ PREVIOUS = {
 def make(before: Transaction, state: State) -> Transaction:
     match state:
         case State.EMPTY:
-            return moves.epoch_bumped(before, 60_000, None, WALL)
+            return state_transitions.epoch_bumped(before, 60_000, None, WALL)
         case State.ONGOING:
-            return moves.partitions_added(before, frozenset({A0}), WALL, VERSION_2)
+            return state_transitions.partitions_added(before, frozenset({A0}), WALL, VERSION_2)
         case State.PREPARE_COMMIT | State.PREPARE_ABORT:
-            return moves.prepared(
+            return state_transitions.prepared(
                 before,
                 committed=state is State.PREPARE_COMMIT,
                 client_version=VERSION_2,
                 wall_ms=WALL,
             )
         case State.COMPLETE_COMMIT | State.COMPLETE_ABORT:
-            return moves.completed(before, WALL)
+            return state_transitions.completed(before, WALL)
         case State.DEAD:
-            return moves.dead(before)
+            return state_transitions.dead(before)
         case _:
-            return moves.fenced(before)
+            return state_transitions.fenced(before)
 
 
 def test_the_moves_are_kafkas() -> None:

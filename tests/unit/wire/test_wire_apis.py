@@ -31,7 +31,7 @@ def test_messages_are_found_by_key_and_direction() -> None:
 def test_starting_imports_no_family_and_nothing_heavy() -> None:
     # Start-up time is a feature: a family is loaded with the first request that needs it.
     program = (
-        "import sys; before = set(sys.modules); import moldau.wire.framing; "
+        "import sys; before = set(sys.modules); import moldau.wire.request_framing; "
         "print(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run(

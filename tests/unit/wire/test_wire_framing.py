@@ -5,9 +5,8 @@ from typing import BinaryIO
 import pytest
 
 from moldau.model.regions import FileRegion
-from moldau.wire import framing
+from moldau.wire import request_framing
 from moldau.wire.apis import APIS, api, request_class, response_class
-from moldau.wire.framing import RequestHeader, read_request_header
 from moldau.wire.messages import headers
 from moldau.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.messages.fetch import (
@@ -18,6 +17,7 @@ from moldau.wire.messages.fetch import (
 from moldau.wire.messages.metadata import MetadataResponse
 from moldau.wire.messages.replication import ControlledShutdownRequest
 from moldau.wire.primitives import DecodeError, EncodeError
+from moldau.wire.request_framing import RequestHeader, read_request_header
 from tests.support import seeds
 
 FETCH, METADATA, API_VERSIONS = 1, 3, 18
@@ -40,7 +40,7 @@ def frame_of(request: bytes) -> bytes:
 def test_a_request_is_read_back_with_its_header_in_every_version(row, client_id) -> None:  # type: ignore[no-untyped-def]
     for version in range(row.version_min, row.version_max + 1):
         request = request_class(row.key)()
-        frame = frame_of(framing.encode_request(row.key, version, 77, client_id, request))
+        frame = frame_of(request_framing.encode_request(row.key, version, 77, client_id, request))
         header = read_request_header(memoryview(frame))
         assert header[:3] == (row.key, version, 77)
         has_client_id = (row.name, version) != ("ControlledShutdown", 0)
@@ -52,7 +52,7 @@ def test_a_request_is_read_back_with_its_header_in_every_version(row, client_id)
 def test_a_header_is_flexible_from_the_apis_first_flexible_version() -> None:
     for version, header_version in ((2, 1), (3, 2)):
         frame = frame_of(
-            framing.encode_request(API_VERSIONS, version, 5, "me", ApiVersionsRequest())
+            request_framing.encode_request(API_VERSIONS, version, 5, "me", ApiVersionsRequest())
         )
         parsed, position = headers.RequestHeader.decode_from(frame, header_version)
         assert (parsed.request_api_key, parsed.client_id) == (API_VERSIONS, "me")
@@ -68,7 +68,7 @@ def test_tagged_fields_of_a_header_are_skipped() -> None:
 
 def test_the_oldest_controlled_shutdown_has_no_client_id() -> None:
     request = ControlledShutdownRequest(broker_id=3)
-    frame = frame_of(framing.encode_request(7, 0, 1, "ignored", request))
+    frame = frame_of(request_framing.encode_request(7, 0, 1, "ignored", request))
     assert frame == bytes.fromhex("0007 0000 00000001 00000003")
     assert read_request_header(frame) == RequestHeader(7, 0, 1, None, 8)
 
@@ -117,7 +117,7 @@ def test_noise_is_a_header_or_refused() -> None:
 def test_a_response_to_api_versions_has_always_the_oldest_header() -> None:
     response = ApiVersionsResponse(api_keys=[ApiVersion(api_key=3, max_version=13)])
     for version in range(5):
-        (frame,) = framing.encode_response(API_VERSIONS, version, 6, response)
+        (frame,) = request_framing.encode_response(API_VERSIONS, version, 6, response)
         assert isinstance(frame, bytes)
         assert frame[4:8] == b"\x00\x00\x00\x06"
         assert frame[8:] == response.encode(version)
@@ -127,24 +127,24 @@ def test_a_response_to_api_versions_has_always_the_oldest_header() -> None:
 def test_a_response_is_read_back_in_every_version(row) -> None:  # type: ignore[no-untyped-def]
     for version in range(row.version_min, row.version_max + 1):
         response = response_class(row.key)()
-        (chunk,) = framing.encode_response(row.key, version, 2**31 - 1, response)
+        (chunk,) = request_framing.encode_response(row.key, version, 2**31 - 1, response)
         assert isinstance(chunk, bytes)
         frame = frame_of(chunk)
-        assert framing.read_correlation_id(frame) == 2**31 - 1
-        decoded = framing.decode_response(row.key, version, frame)
+        assert request_framing.read_correlation_id(frame) == 2**31 - 1
+        decoded = request_framing.decode_response(row.key, version, frame)
         assert decoded.encode(version) == response.encode(version)
 
 
 def test_tagged_fields_of_a_response_header_are_skipped() -> None:
     body = MetadataResponse(cluster_id="c").encode(12)
     frame = b"\x00\x00\x00\x01" + b"\x01\x00\x03abc" + body
-    assert framing.decode_response(METADATA, 12, frame) == MetadataResponse(cluster_id="c")
+    assert request_framing.decode_response(METADATA, 12, frame) == MetadataResponse(cluster_id="c")
 
 
 @pytest.mark.parametrize("frame", [b"", b"\x00\x00\x00", b"\x00\x00\x00\x01"])
 def test_a_response_that_ends_in_its_header_is_refused(frame: bytes) -> None:
     with pytest.raises(DecodeError):
-        framing.decode_response(METADATA, 12, frame)
+        request_framing.decode_response(METADATA, 12, frame)
 
 
 def fetch_response(*records: object) -> FetchResponse:
@@ -158,12 +158,14 @@ def fetch_response(*records: object) -> FetchResponse:
 @pytest.mark.parametrize("version", [4, 11, 12, 13, 18])
 def test_file_regions_stay_regions_between_joined_bytes(version: int) -> None:
     region, other = FileRegion(File(), 10, 5000), FileRegion(File(), 0, 7)
-    chunks = framing.encode_response(FETCH, version, 1, fetch_response(region, b"abc", None, other))
+    chunks = request_framing.encode_response(
+        FETCH, version, 1, fetch_response(region, b"abc", None, other)
+    )
     kinds = [type(chunk) for chunk in chunks]
     assert kinds in ([bytes, FileRegion, bytes, FileRegion], [bytes, FileRegion] * 2 + [bytes])
     assert [chunk for chunk in chunks if isinstance(chunk, FileRegion)] == [region, other]
 
-    plain = framing.encode_response(
+    plain = request_framing.encode_response(
         FETCH, version, 1, fetch_response(bytes(5000), b"abc", None, bytes(7))
     )
     filled = b"".join(
@@ -174,11 +176,11 @@ def test_file_regions_stay_regions_between_joined_bytes(version: int) -> None:
 
 def test_records_may_come_in_several_pieces() -> None:
     region = FileRegion(File(), 0, 4)
-    chunks = framing.encode_response(
+    chunks = request_framing.encode_response(
         FETCH, 12, 1, fetch_response([b"ab", region, memoryview(b"c")])
     )
     whole = b"".join(b"REGI" if isinstance(chunk, FileRegion) else chunk for chunk in chunks)
-    response = framing.decode_response(FETCH, 12, frame_of(whole))
+    response = request_framing.decode_response(FETCH, 12, frame_of(whole))
     assert isinstance(response, FetchResponse)
     records = response.responses[0].partitions[0].records
     assert isinstance(records, memoryview)
@@ -187,8 +189,8 @@ def test_records_may_come_in_several_pieces() -> None:
 
 def test_an_empty_region_sends_nothing() -> None:
     empty = FileRegion(File(), 0, 0)
-    chunks = framing.encode_response(FETCH, 12, 1, fetch_response(empty))
-    assert chunks == framing.encode_response(FETCH, 12, 1, fetch_response(b""))
+    chunks = request_framing.encode_response(FETCH, 12, 1, fetch_response(empty))
+    assert chunks == request_framing.encode_response(FETCH, 12, 1, fetch_response(b""))
 
 
 def test_bytes_of_a_file_cannot_be_joined_into_a_request_or_a_byte_string() -> None:
@@ -196,7 +198,7 @@ def test_bytes_of_a_file_cannot_be_joined_into_a_request_or_a_byte_string() -> N
     with pytest.raises(EncodeError):
         response.encode(12)
     with pytest.raises(EncodeError):
-        framing.encode_request(FETCH, 12, 1, None, response)
+        request_framing.encode_request(FETCH, 12, 1, None, response)
 
 
 def test_a_real_file_region_is_measured_not_read(tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -204,7 +206,9 @@ def test_a_real_file_region_is_measured_not_read(tmp_path) -> None:  # type: ign
     path.write_bytes(b"0123456789")
     with path.open("rb") as file:
         opened: BinaryIO = file
-        chunks = framing.encode_response(FETCH, 12, 1, fetch_response(FileRegion(opened, 2, 6)))
+        chunks = request_framing.encode_response(
+            FETCH, 12, 1, fetch_response(FileRegion(opened, 2, 6))
+        )
         assert file.tell() == 0
     first = chunks[0]
     assert isinstance(first, bytes)

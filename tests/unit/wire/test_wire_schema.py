@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.wire.messages.groups import HeartbeatRequest
 from moldau.wire.primitives import DecodeError, EncodeError
 from moldau.wire.schema import (
     Message,
@@ -124,6 +125,16 @@ def test_a_tagged_field_whose_size_is_a_lie_is_refused() -> None:
     data = message.encode(2).replace(b"\x01\x03\x05", b"\x01\x03\x04")
     with pytest.raises(DecodeError, match="leader"):
         Example.decode(data, 2)
+
+
+@pytest.mark.parametrize("length", [32_767, 32_768])
+def test_text_is_as_long_in_new_versions_as_it_may_be_in_old_ones(length: int) -> None:
+    data = HeartbeatRequest(group_id="g" * length).encode(4)
+    if length == 32_767:
+        assert len(HeartbeatRequest.decode(data, 4).group_id) == length
+    else:
+        with pytest.raises(DecodeError, match="group_id has 32768 bytes"):
+            HeartbeatRequest.decode(data, 4)
 
 
 def test_null_is_refused_where_a_version_does_not_allow_it() -> None:

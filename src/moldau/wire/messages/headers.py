@@ -1,7 +1,7 @@
 """The headers before every request and response.
 
-`framing.py` reads and writes them by hand, because their version depends on the API; they are
-declared here for whoever meets one elsewhere (an Envelope) and for the tests.
+`request_framing.py` reads and writes them by hand, because their version depends on the API; they
+are declared here for whoever meets one elsewhere (an Envelope) and for the tests.
 """
 
 from __future__ import annotations

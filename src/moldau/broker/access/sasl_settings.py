@@ -1,0 +1,130 @@
+"""What a listener asks at a log-in, read from its settings.
+
+Settings of one listener and mechanism stand behind `listener.name.<listener>.<mechanism>.`, both
+in lower case. What cannot be honoured stops the start with one sentence; secrets are never quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from moldau.config.broker_config import LISTENER_PREFIX, BrokerConfig
+from moldau.config.setting_definition import HIDDEN, ConfigError
+from moldau.security.jaas import JaasError, LoginModule, parse_login_module
+from moldau.security.sasl.oauthbearer import OAuthBearerServer
+from moldau.security.sasl.plain import PlainServer, check_against
+from moldau.security.sasl.sasl_connection import SaslRules
+from moldau.security.sasl.sasl_mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslServer
+from moldau.security.sasl.scram_keys import HASHES
+from moldau.security.sasl.scram_server import ScramLookup, ScramServer
+from moldau.security.sasl.unsecured_token import unsecured_validator
+
+JAAS = "sasl.jaas.config"
+CALLBACK_HANDLER = "sasl.server.callback.handler.class"
+REAUTHENTICATION = "connections.max.reauth.ms"
+DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+NONCE_BYTES = 20
+
+
+class LoginSources(NamedTuple):
+    """What log-ins need besides settings."""
+
+    scram_lookup: Callable[[str], ScramLookup]
+    """By mechanism."""
+    random_bytes: Callable[[int], bytes]
+    secret: bytes
+    """Of this process: makes up what stands for users that do not exist."""
+
+
+def sasl_rules(config: BrokerConfig, listener: str, sources: LoginSources) -> SaslRules:
+    """Raises ConfigError."""
+    own_config = config.for_listener(listener)
+    if not own_config.sasl_enabled_mechanisms:
+        limit = f"listener {listener} asks for a log-in, so it must name a mechanism"
+        raise ConfigError("sasl.enabled.mechanisms", "", limit)
+    starts: dict[str, Callable[[], SaslServer]] = {}
+    limits_ms: dict[str, int] = {}
+    for mechanism in own_config.sasl_enabled_mechanisms:
+        starts[mechanism] = _start(config, listener, mechanism, sources)
+        limits_ms[mechanism] = _reauthentication_ms(config, own_config, listener, mechanism)
+    return SaslRules(tuple(starts), lambda asked: starts[asked](), lambda m: limits_ms[m])
+
+
+def _start(
+    config: BrokerConfig, listener: str, mechanism: str, sources: LoginSources
+) -> Callable[[], SaslServer]:
+    if mechanism not in MECHANISMS:
+        limit = f"{mechanism} is not supported; name some of {', '.join(MECHANISMS)}"
+        raise ConfigError("sasl.enabled.mechanisms", mechanism, limit)
+    key, handler = _value(config, listener, mechanism, CALLBACK_HANDLER)
+    if handler:
+        limit = "classes of the JVM cannot be loaded, and without this one others would get in"
+        raise ConfigError(key, handler, limit)
+    module = _login_module(config, listener, mechanism)
+    if mechanism == PLAIN:
+        check = check_against(module.options if module else {}, sources.secret)
+        return lambda: PlainServer(check)
+    if mechanism == OAUTHBEARER:
+        try:
+            validate = unsecured_validator(module.options if module else {})
+        except ValueError as fault:
+            raise ConfigError(_key(listener, mechanism, JAAS), HIDDEN, str(fault)) from None
+        return lambda: OAuthBearerServer(validate)
+    assert mechanism in HASHES
+    lookup = sources.scram_lookup(mechanism)
+    return lambda: ScramServer(
+        mechanism, lookup, nonce(sources.random_bytes(NONCE_BYTES)), sources.secret
+    )
+
+
+def _login_module(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule | None:
+    key = _key(listener, mechanism, JAAS)
+    text = {**config.given, **config.overrides}.get(key, "").strip()
+    if not text:
+        if mechanism == PLAIN:
+            limit = "users and passwords of PLAIN stand here; without them nobody could log in"
+            raise ConfigError(key, "", limit)
+        return None
+    try:
+        module = parse_login_module(text)
+    except JaasError as fault:
+        raise ConfigError(key, HIDDEN, str(fault)) from None
+    if not module.serves(mechanism):
+        limit = f"{module.class_name} is not the login module of {mechanism}"
+        raise ConfigError(key, HIDDEN, limit)
+    return module
+
+
+def _reauthentication_ms(
+    config: BrokerConfig, own_config: BrokerConfig, listener: str, mechanism: str
+) -> int:
+    text = {**config.given, **config.overrides}.get(_key(listener, mechanism, REAUTHENTICATION))
+    if text is None:
+        return own_config.connections_max_reauth_ms
+    parsed: int = BrokerConfig.rows[REAUTHENTICATION].parse(text)
+    return parsed
+
+
+def _key(listener: str, mechanism: str, name: str) -> str:
+    return f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{name}"
+
+
+def _value(
+    config: BrokerConfig, listener: str, mechanism: str, name: str
+) -> tuple[str, str | None]:
+    """The most special of the keys that are set, and its value."""
+    texts = {**config.given, **config.overrides}
+    for key in (_key(listener, mechanism, name), f"{LISTENER_PREFIX}{listener.lower()}.{name}"):
+        if key in texts:
+            return key, texts[key]
+    return name, texts.get(name)
+
+
+def nonce(drawn: bytes) -> str:
+    number = int.from_bytes(drawn)
+    signs = []
+    while number:
+        number, digit = divmod(number, len(DIGITS))
+        signs.append(DIGITS[digit])
+    return "".join(signs) or DIGITS[0]

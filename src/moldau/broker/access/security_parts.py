@@ -1,0 +1,114 @@
+"""What a broker has for log-ins and access control, built from its settings and the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from moldau.broker.access.list_authorizer import ListAuthorizer
+from moldau.broker.machine_environment import Surroundings
+from moldau.cluster.access_lists import AccessLists
+from moldau.cluster.metadata_retries import patiently
+from moldau.cluster.user_credentials import UserCredentials
+from moldau.config.broker_config import BrokerConfig
+from moldau.config.setting_definition import ConfigError
+from moldau.engine.timers import Timers
+from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer
+from moldau.metadata.store import MetadataStore
+from moldau.net.acceptor import Listener
+from moldau.net.entrance import OPEN_ENTRANCE, Entrance
+from moldau.security.acl.authorizer import Authorizer as AclRules
+from moldau.security.naming.principal import parse_super_users
+from moldau.security.sasl.scram_server import ScramAccount, ScramLookup
+
+SECRET_BYTES = 32
+SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
+TLS_PROTOCOLS = ("SSL", "SASL_SSL")
+
+
+class SecurityParts:
+    def __init__(
+        self,
+        config: Callable[[], BrokerConfig],
+        store: MetadataStore,
+        around: Surroundings,
+        timers: Timers,
+        *,
+        is_alone: bool,
+    ) -> None:
+        """Raises ConfigError."""
+        self._config = config
+        self._around = around
+        self._timers = timers
+        clock = around.clock
+        self.user_credentials = UserCredentials(
+            store, clock=clock, timers=timers, is_alone=is_alone
+        )
+        self.authorizer: Authorizer = OPEN_AUTHORIZER
+        self.access_lists: AccessLists | None = None
+        if config().authorizer_class_name:
+            authorizer = self.authorizer = _list_authorizer(config())
+            self.access_lists = AccessLists(
+                store, clock=clock, timers=timers, changed=authorizer.follow, is_alone=is_alone
+            )
+
+    def entrance(self, listener: Listener) -> Entrance:
+        """What the listener asks of whoever comes in. Raises ConfigError and StoreFault."""
+        transports = self._transports(listener)
+        if listener.security_protocol not in SASL_PROTOCOLS:
+            return transports
+        from moldau.broker.access.sasl_entrance import SaslEntrance
+        from moldau.broker.access.sasl_settings import LoginSources
+
+        random_bytes = self._around.random_bytes
+        sources = LoginSources(self._scram_lookup, random_bytes, random_bytes(SECRET_BYTES))
+        return SaslEntrance(transports, listener.name, self._config, sources, self._around.clock)
+
+    def _transports(self, listener: Listener) -> Entrance:
+        if listener.security_protocol not in TLS_PROTOCOLS:
+            return OPEN_ENTRANCE
+        from moldau.net.tls.tls_entrance import TlsEntrance
+
+        return TlsEntrance(listener.name, self._config)
+
+    def _scram_lookup(self, mechanism: str) -> ScramLookup:
+        def look_up(name: str, is_token: bool) -> ScramAccount | None:
+            if is_token:
+                return None  # there are no delegation tokens
+            credential = self.user_credentials.find(name, mechanism)
+            return None if credential is None else ScramAccount(credential, name)
+
+        return look_up
+
+    async def open(self) -> None:
+        """Before clients are let in; waits for an ensemble that elects a leader just now. Raises
+        StoreError."""
+        await self._patiently(self.user_credentials.load)
+        self.user_credentials.start()
+        if self.access_lists is not None:
+            await self._patiently(self.access_lists.load)
+            self.access_lists.start()
+
+    async def _patiently(self, load: Callable[[], Awaitable[None]]) -> None:
+        await patiently(
+            load,
+            clock=self._around.clock,
+            timers=self._timers,
+            timeout_ms=self._config().zookeeper_connection_timeout_ms,
+        )
+
+    async def close(self) -> None:
+        await self.user_credentials.stop()
+        if self.access_lists is not None:
+            await self.access_lists.stop()
+
+
+def _list_authorizer(config: BrokerConfig) -> ListAuthorizer:
+    try:
+        super_users = parse_super_users(config.super_users)
+    except ValueError as fault:
+        raise ConfigError("super.users", config.super_users, str(fault)) from None
+    return ListAuthorizer(
+        AclRules(
+            super_users=super_users, is_open_without_acls=config.allow_everyone_if_no_acl_found
+        )
+    )

@@ -1,0 +1,112 @@
+"""What dispatch knows by heart: each API in each version, and each client's way to ask for it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Protocol, cast
+
+from moldau.handlers.authorization import Authorizer, guarded
+from moldau.handlers.quota_keeping import QuotaKeeper, counted
+from moldau.handlers.request_context import RequestContext
+from moldau.handlers.routes import Route
+from moldau.model.names import Millis
+from moldau.wire.apis import api, request_class
+
+Function = Callable[..., Coroutine[Any, Any, Any]]
+
+
+class Lane(Protocol):
+    """A short way for the plain requests of one API, tried before the ordinary one."""
+
+    versions: range
+
+    def answer(
+        self,
+        frame: memoryview,
+        position: int,
+        version: int,
+        correlation_id: int,
+        guarded: RequestContext | None = None,
+    ) -> bytes | None:
+        """None if the request is not plain; then nothing has happened yet. `guarded` is there for
+        a client that may not do everything."""
+
+    def throttled(self, answer: bytes, throttle_ms: Millis) -> bytes:
+        """The same answer, which tells the client to wait."""
+
+
+class Call:
+    """One API in one version."""
+
+    __slots__ = (
+        "api_key",
+        "carries_records",
+        "decode",
+        "decode_short",
+        "function",
+        "lane",
+        "version",
+    )
+
+    def __init__(self, route: Route, version: int, lane: Lane | None) -> None:
+        self.lane = lane if lane is not None and version in lane.versions else None
+        self.api_key = route.api_key
+        self.version = version
+        self.decode = request_class(route.api_key).decode
+        self.decode_short = request_class(route.api_key).decode_short
+        self.carries_records = request_class(route.api_key).__carries_records__
+        self.function = cast(Function, route.function)
+
+    def __str__(self) -> str:
+        row = api(self.api_key)
+        return f"{row.name if row else self.api_key}-v{self.version}"
+
+
+class Caller:
+    """A client's header, met before: those of its next requests differ in the correlation id.
+
+    What the authorizer and the keeper of quotas have to say in general is asked here, once: a
+    client that may do everything without limit is served with nothing in between."""
+
+    __slots__ = (
+        "body_position",
+        "call",
+        "context",
+        "function",
+        "is_counted",
+        "lane",
+        "rest",
+        "rest_at",
+    )
+
+    def __init__(
+        self,
+        call: Call,
+        context: RequestContext,
+        body_position: int,
+        rest: bytes,
+        authorizer: Authorizer,
+        quotas: QuotaKeeper,
+    ) -> None:
+        self.call = call
+        self.context = context
+        self.body_position = body_position
+        self.rest = rest
+        self.rest_at: Callable[[memoryview, int], tuple[Any, ...]]
+        self.rest_at = struct.Struct(f"{len(rest)}s").unpack_from
+        self.function = call.function
+        self.lane = None if call.lane is None else call.lane.answer
+        if not authorizer.is_open:
+            self.function = cast(Function, guarded(call.api_key, call.function))
+            if self.lane is not None:
+                self.lane = partial(self.lane, guarded=context)
+        self.is_counted = not quotas.is_open
+        if self.is_counted:
+            self.function = partial(counted, self.function)
+
+    def context_of(self, frame: memoryview) -> RequestContext:
+        if self.is_counted:
+            return self.context._replace(request_bytes=len(frame))
+        return self.context

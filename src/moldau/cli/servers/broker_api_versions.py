@@ -1,0 +1,83 @@
+"""`moldau broker-api-versions`: the requests each broker serves, and which of them we can use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from moldau.cli.command_clients import fault_of, open_admin
+from moldau.cli.flags import Given
+from moldau.cli.output import Output
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
+
+if TYPE_CHECKING:
+    from moldau.client.admin.admin_results import ApiVersionRange
+    from moldau.client.network.network_client import Node
+    from moldau.wire.apis import Api
+
+BETWEEN_BROKERS = frozenset((4, 5, 6, 7, 52, 53, 54, 56, 58, 59, 62, 63, 67, 70, 73, 82))
+"""What no client sends; brokers that do not serve the rest are said not to."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    return run_tool(TOOL, arguments)
+
+
+def main(given: Given, out: Output) -> None:
+    from moldau.client.shared.client_errors import KafkaError
+    from moldau.wire.apis import APIS
+
+    known = {api.key: api for api in APIS}
+    shown = []
+    with open_admin(given, out) as admin:
+        for node in admin.describe_cluster().nodes:
+            try:
+                served = admin.api_versions(node.id)
+            except KafkaError as error:
+                out.line(f"{node_text(node)} -> ERROR: {fault_of(error).java}: {error}")
+                continue
+            lines = []
+            for key in sorted({*served, *known} - BETWEEN_BROKERS):
+                api, row = known.get(key), served.get(key)
+                name = f"UNKNOWN({key})" if api is None else f"{api.name}({key})"
+                if row is None:
+                    lines.append(f"\t{name}: UNSUPPORTED")
+                    continue
+                usable = use_of(row, api)
+                lines.append(f"\t{name}: {versions_text(*row[1:])} [{usable}]")
+            if given.has("json"):
+                shown.append({"id": node.id, "host": node.host, "port": node.port, "apis": served})
+                continue
+            out.line(f"{node_text(node)} -> (")
+            out.line(",\n".join(lines))
+            out.line(")")
+    if given.has("json"):
+        out.json(shown)
+
+
+def node_text(node: Node) -> str:
+    address = f"{node.host}:{node.port}"
+    return f"{address} (id: {node.id} rack: {node.rack or 'null'} isFenced: false)"
+
+
+def versions_text(low: int, high: int) -> str:
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def use_of(row: ApiVersionRange, api: Api | None) -> str:
+    if api is None:
+        return "unusable: unknown"
+    if row.max_version < api.version_min:
+        return "unusable: node too old"
+    if row.min_version > api.version_max:
+        return "unusable: node too new"
+    return f"usable: {min(row.max_version, api.version_max)}"
+
+
+TOOL = Tool(
+    name="broker-api-versions",
+    does="Shows for every broker which requests it serves, in which versions.",
+    flags=(BOOTSTRAP, COMMAND_CONFIG, JSON),
+    main=main,
+    examples=("moldau broker-api-versions --bootstrap-server localhost:9092",),
+)

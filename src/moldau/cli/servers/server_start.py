@@ -1,0 +1,222 @@
+"""`moldau server-start`: reads the settings, then runs a broker until it is told to stop.
+
+Takes what kafka-server-start.sh takes. Settings come from the file, then from the environment
+(KAFKA_ADVERTISED_LISTENERS and the like, as Kafka's containers have them), then from --override.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from moldau.cli.servers.run_files import announce
+
+if TYPE_CHECKING:
+    from moldau.broker.broker import Broker
+
+USAGE = """\
+usage: moldau server-start [-daemon] [server.properties] [--override key=value]...
+
+  server.properties      settings, as for Apache Kafka; without a file the broker
+                         listens on 127.0.0.1:9092 and keeps its data in ./data
+  --override key=value   a setting that wins over the file; may be repeated
+  -daemon                run in the background and return at once; the log goes
+                         to kafkaServer.out in $LOG_DIR, or in ./logs
+
+The log's level is INFO; MOLDAU_LOG_LEVEL=DEBUG (or WARN, ERROR) changes it.
+Stop the broker with Ctrl-C, SIGTERM or `moldau server-stop`.
+"""
+
+GREETING = """
+  Moldau is ready.
+    bootstrap server   {address}
+    data               {data}
+    compiled kernels   {kernels}
+
+  Try from another shell:
+    echo 'hello, world' | {moldau} console-producer --bootstrap-server {address} --topic greetings
+    {moldau} console-consumer --bootstrap-server {address} --topic greetings --from-beginning
+    {moldau} topics --bootstrap-server {address} --list
+
+  Ctrl-C stops the broker. Its log follows.
+"""
+
+WITHOUT_A_FILE = {"log.dirs": "data", "listeners": "PLAINTEXT://127.0.0.1:9092"}
+CONSOLE_FILE = "kafkaServer.out"
+
+
+class UsageFault(Exception):
+    """The command line or the file cannot be used; says why in one sentence."""
+
+
+class Options(NamedTuple):
+    file: str | None
+    overrides: Mapping[str, str]
+    daemon: bool
+    ignored: tuple[str, ...] = ()
+    """Known from Kafka's script, without a meaning here, and why."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    if "--help" in arguments or "-h" in arguments:
+        print(USAGE, end="")
+        return 0
+    if "--version" in arguments:
+        from moldau import __version__
+
+        print(__version__)
+        return 0
+    from moldau.config.broker_config import BrokerConfig
+    from moldau.config.setting_definition import ConfigError
+
+    try:
+        options = parse(arguments)
+        config, remarks = BrokerConfig.parse(settings_of(options, os.environ))
+        remarks += [f"accepted without effect: {each}" for each in options.ignored]
+        if options.daemon and not detach(os.environ):
+            return 0
+    except (UsageFault, ConfigError) as fault:
+        print(f"moldau server-start: {fault}", file=sys.stderr)
+        return 1
+    from moldau.broker.process import run_broker
+
+    # `make run` is meant for people too, wherever its output goes.
+    greets = not options.daemon and (sys.stdout.isatty() or os.environ.get("MAKELEVEL"))
+
+    def on_started(broker: Broker) -> None:
+        if broker.config.node_id != config.node_id:
+            tell_number(broker.config.node_id)
+        if greets:
+            greet(broker)
+
+    with announced(config.node_id):
+        return run_broker(config, remarks, on_started)
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    words = list(arguments)
+    file, overrides, daemon = None, {}, False
+    ignored: list[str] = []
+    while words:
+        word = words.pop(0)
+        if word in ("-daemon", "--daemon"):
+            daemon = True
+        elif word == "-loggc":
+            ignored.append("-loggc: there is no garbage collector with a log")
+        elif word in ("--override", "-name"):
+            if not words:
+                raise UsageFault(f"{word} needs a value; see --help.")
+            value = words.pop(0)
+            if word == "--override":
+                key, equals, text = value.partition("=")
+                if not equals or not key.strip():
+                    raise UsageFault(f"--override {value} must look like key=value.")
+                overrides[key.strip()] = text
+            else:
+                ignored.append("-name: the process is called moldau")
+        elif word.startswith("-"):
+            raise UsageFault(f"there is no option {word}; see --help.")
+        elif file is not None:
+            raise UsageFault(f"one settings file is enough: {file} and {word} were given.")
+        else:
+            file = word
+    return Options(file, overrides, daemon, tuple(ignored))
+
+
+def settings_of(options: Options, environment: Mapping[str, str]) -> dict[str, str]:
+    from moldau.config.broker_config import BrokerConfig
+    from moldau.config.properties import (
+        PropertiesError,
+        parse_properties,
+        properties_from_environment,
+    )
+
+    properties = {}
+    if options.file is not None:
+        try:
+            properties = parse_properties(Path(options.file).read_text(encoding="utf-8"))
+        except OSError as fault:
+            raise UsageFault(f"cannot read {options.file}: {fault.strerror}.") from None
+        except UnicodeDecodeError:
+            raise UsageFault(f"cannot read {options.file}: it is not text in UTF-8.") from None
+        except PropertiesError as fault:
+            raise UsageFault(f"cannot read {options.file}: {fault}.") from None
+    properties |= properties_from_environment(environment, BrokerConfig.rows)
+    properties |= options.overrides
+    if options.file is None:
+        if "log.dir" not in properties:
+            properties.setdefault("log.dirs", WITHOUT_A_FILE["log.dirs"])
+        if not {"port", "host.name"} & properties.keys():
+            properties.setdefault("listeners", WITHOUT_A_FILE["listeners"])
+    return properties
+
+
+@contextlib.contextmanager
+def announced(node_id: int) -> Iterator[None]:
+    """While this broker runs, `server-stop` can find it."""
+    path = None
+    with contextlib.suppress(OSError):
+        path = announce(node_id)
+    try:
+        yield
+    finally:
+        if path is not None:
+            path.unlink(missing_ok=True)
+
+
+def tell_number(node_id: int) -> None:
+    """ZooKeeper has given this broker its number: `server-stop --node-id` can be told it."""
+    with contextlib.suppress(OSError):
+        announce(node_id)
+
+
+def greet(broker: Broker) -> None:
+    """For people: where the broker is and what to try first."""
+    address = broker.bootstrap
+    print(GREETING.format(address=address, **facts(broker)), flush=True)
+
+
+def facts(broker: Broker) -> dict[str, str]:
+    from moldau.records import batch_kernel
+
+    compiled = not str(batch_kernel.__file__).endswith(".py")
+    return {
+        "moldau": own_name(),
+        "data": ", ".join(os.path.abspath(folder) for folder in broker.config.log_dirs),
+        "kernels": "yes" if compiled else "no (slower; install a C compiler and build again)",
+    }
+
+
+def own_name() -> str:
+    """How to call this command from the same folder: by its name alone if the shell finds it."""
+    called = sys.argv[0]
+    if os.path.basename(called) != "moldau" or shutil.which("moldau") == os.path.abspath(called):
+        return "moldau"
+    return called
+
+
+def detach(environment: Mapping[str, str], console_file: str = CONSOLE_FILE) -> bool:
+    """Go on in the background: False in the process that was called, True in the one that stays."""
+    folder = Path(environment.get("LOG_DIR") or "logs")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        console = os.open(folder / console_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as fault:
+        reason = fault.strerror
+        raise UsageFault(f"cannot write {folder / console_file}: {reason}.") from None
+    if os.fork():
+        os.close(console)
+        return False
+    os.setsid()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(console, 1)
+    os.dup2(console, 2)
+    os.close(nothing)
+    os.close(console)
+    return True

@@ -1,0 +1,1 @@
+"""From the group's coordinator and fetches to `poll`: membership, positions, commits."""

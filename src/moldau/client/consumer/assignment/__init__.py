@@ -1,0 +1,1 @@
+"""How the leader of a group shares partitions out."""

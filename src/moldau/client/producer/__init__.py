@@ -1,0 +1,1 @@
+"""From `send` to the broker's answer: batches, sequences, transactions."""

@@ -1,0 +1,254 @@
+"""Broker settings: topics, replication, ZooKeeper, the controller, quotas and metrics."""
+
+from __future__ import annotations
+
+from moldau.config.broker_settings.storage_settings import ONE_CHECKPOINT
+from moldau.config.client_metrics_config import NO_TELEMETRY
+from moldau.config.setting_definition import (
+    DAY,
+    KIB,
+    MIB,
+    MINUTE,
+    SECOND,
+    ClassName,
+    Long,
+    Names,
+    Password,
+    Scope,
+    Settings,
+    setting,
+)
+
+ZOOKEEPER_CLASS = "there are no Java classes; zookeeper.ssl.client.enable is enough"
+NO_PLUG_INS = "classes of the JVM cannot be loaded"
+POLICY_ASKED = "such a class cannot be loaded, so it could refuse nothing; leave it out"
+QUOTA_ASKED = "such a class cannot be loaded, so it could slow nobody down; leave it out"
+PROVIDER_ASKED = "no placeholder would be filled in; leave it out and write the values themselves"
+NO_QUOTAS = "clients have no quotas yet"
+NO_COPY_THROTTLE = "a copy between directories waits between its slices instead"
+NO_METRICS = "metrics are not kept yet"
+KERNEL_BUFFERS = "the kernel sizes the buffers of connections between brokers"
+COPIES_IN_TURN = "copies between directories take turns, a slice at a time"
+AS_THEY_COME = "requests to ZooKeeper are sent as they come, in order"
+NO_ENCODER = "dynamic passwords are kept in the metadata store as they are"
+REPLACED = "Apache Kafka dropped it, and nothing here needs it"
+
+# Rows stay compact, so that the table can be read as one.
+# fmt: off
+
+
+class ClusterSettings(Settings):
+    # Topics
+    num_partitions: int = setting(
+        "num.partitions", 1, at_least=1,
+        doc="Partitions of a topic for which nobody gave a number.")
+    default_replication_factor: int = setting(
+        "default.replication.factor", 1, at_least=1, aliases=("replication.factor",),
+        doc="Replicas of a topic for which nobody gave a number.")
+    auto_create_topics_enable: bool = setting(
+        "auto.create.topics.enable", True,
+        doc="Create a topic when a client first asks for it.")
+    delete_topic_enable: bool = setting(
+        "delete.topic.enable", True,
+        doc="Whether topics can be deleted at all.")
+    create_topic_policy_class_name: ClassName | None = setting(
+        "create.topic.policy.class.name", refused=POLICY_ASKED,
+        doc="Class that may refuse the creation of a topic.")
+    alter_config_policy_class_name: ClassName | None = setting(
+        "alter.config.policy.class.name", refused=POLICY_ASKED,
+        doc="Class that may refuse a change of configuration.")
+
+    # Replication
+    min_insync_replicas: int = setting(
+        "min.insync.replicas", 1, at_least=1, scope=Scope.CLUSTER,
+        doc="With acks=all, refuse writes while fewer replicas than this are in sync.")
+    unclean_leader_election_enable: bool = setting(
+        "unclean.leader.election.enable", False, scope=Scope.CLUSTER,
+        doc="Let a replica that lags behind become leader when no other is left: the topic stays "
+            "available and loses records.")
+    replica_lag_time_max_ms: Long = setting(
+        "replica.lag.time.max.ms", 30 * SECOND,
+        doc="A follower that has not caught up with its leader for this long leaves the ISR.")
+    replica_fetch_max_bytes: int = setting(
+        "replica.fetch.max.bytes", 1 * MIB, at_least=0, aliases=("replca.fetch.max.bytes",),
+        doc="Bytes a follower asks for per partition; a larger first batch still comes whole.")
+    replica_fetch_response_max_bytes: int = setting(
+        "replica.fetch.response.max.bytes", 10 * MIB, at_least=0,
+        doc="Bytes a follower asks for in all; a larger first batch still comes whole.")
+    replica_fetch_min_bytes: int = setting(
+        "replica.fetch.min.bytes", 1,
+        doc="The leader answers a follower once this many bytes are there.")
+    replica_fetch_wait_max_ms: int = setting(
+        "replica.fetch.wait.max.ms", 500,
+        doc="The leader answers a follower after this time at the latest; keep it below "
+            "replica.lag.time.max.ms.")
+    replica_fetch_backoff_ms: int = setting(
+        "replica.fetch.backoff.ms", 1 * SECOND, at_least=0,
+        doc="How long a follower leaves a partition alone after an error.")
+    replica_socket_timeout_ms: int = setting(
+        "replica.socket.timeout.ms", 30 * SECOND,
+        doc="How long a follower waits for its leader's answer.")
+    replica_socket_receive_buffer_bytes: int = setting(
+        "replica.socket.receive.buffer.bytes", 64 * KIB, at_least=-1, no_effect=KERNEL_BUFFERS,
+        doc="Receive buffer of a follower's connection; -1 leaves it to the kernel.")
+    replica_high_watermark_checkpoint_interval_ms: Long = setting(
+        "replica.high.watermark.checkpoint.interval.ms", 5 * SECOND, no_effect=ONE_CHECKPOINT,
+        doc="How often the high watermarks are written down.")
+    num_replica_fetchers: int = setting(
+        "num.replica.fetchers", 1, at_least=1, scope=Scope.CLUSTER,
+        doc="Connections on which a broker follows each other broker.")
+    num_replica_alter_log_dirs_threads: int | None = setting(
+        "num.replica.alter.log.dirs.threads", no_effect=COPIES_IN_TURN,
+        doc="Copies between directories that run at one time; without it, one per directory.")
+
+    # Controller
+    auto_leader_rebalance_enable: bool = setting(
+        "auto.leader.rebalance.enable", True,
+        doc="Give leadership back to the preferred replicas from time to time.")
+    leader_imbalance_check_interval_seconds: Long = setting(
+        "leader.imbalance.check.interval.seconds", 300, at_least=1,
+        doc="How often leadership is looked over.")
+    leader_imbalance_per_broker_percentage: int = setting(
+        "leader.imbalance.per.broker.percentage", 10, at_least=0,
+        doc="Share of a broker's partitions that may be led elsewhere before it gets them back.")
+    controlled_shutdown_enable: bool = setting(
+        "controlled.shutdown.enable", True,
+        doc="Hand over leadership before the broker stops.")
+    controlled_shutdown_max_retries: int = setting(
+        "controlled.shutdown.max.retries", 3, at_least=0,
+        doc="How often a stopping broker tries to hand over before it stops all the same.")
+    controlled_shutdown_retry_backoff_ms: Long = setting(
+        "controlled.shutdown.retry.backoff.ms", 5 * SECOND, at_least=0,
+        doc="Pause between two such tries.")
+    controller_socket_timeout_ms: int = setting(
+        "controller.socket.timeout.ms", 30 * SECOND,
+        doc="How long the controller waits for a broker's answer.")
+    inter_broker_protocol_version: str = setting(
+        "inter.broker.protocol.version", "3.9-IV0", no_effect=REPLACED,
+        doc="Kept from old releases: the dialect that brokers speak among themselves.")
+
+    # ZooKeeper
+    zookeeper_connect: str | None = setting(
+        "zookeeper.connect",
+        doc="Comma-separated host:port list, with an optional /chroot at the end; without it the "
+            "broker stands alone and keeps its metadata in its first log directory.")
+    zookeeper_session_timeout_ms: int = setting(
+        "zookeeper.session.timeout.ms", 18 * SECOND, at_least=1,
+        doc="ZooKeeper declares a broker dead after this long without a sign of life.")
+    zookeeper_connection_timeout_ms: int = setting(
+        "zookeeper.connection.timeout.ms", at_least=1,
+        doc="How long to wait for the first connection to ZooKeeper; without it, "
+            "zookeeper.session.timeout.ms.")
+    zookeeper_max_in_flight_requests: int = setting(
+        "zookeeper.max.in.flight.requests", 10, at_least=1, no_effect=AS_THEY_COME,
+        doc="Requests to ZooKeeper that may be unanswered at one time.")
+    zookeeper_set_acl: bool = setting(
+        "zookeeper.set.acl", False,
+        doc="Protect what the broker writes in ZooKeeper so that only brokers can change it.")
+    zookeeper_digest: Password | None = setting(
+        "zookeeper.digest",
+        doc="Moldau's own: user:password that the broker shows to ZooKeeper (its scheme digest); "
+            "zookeeper.set.acl protects nodes with it.")
+    zookeeper_ssl_client_enable: bool = setting(
+        "zookeeper.ssl.client.enable", False,
+        doc="Encrypt connections to ZooKeeper.")
+    zookeeper_ssl_truststore_location: str | None = setting(
+        "zookeeper.ssl.truststore.location",
+        doc="PEM file with the certificates that ZooKeeper's may be signed by.")
+    zookeeper_ssl_truststore_type: str | None = setting(
+        "zookeeper.ssl.truststore.type", one_of=("PEM",),
+        doc="Form of that file; only PEM is read.")
+    zookeeper_ssl_keystore_location: str | None = setting(
+        "zookeeper.ssl.keystore.location",
+        doc="PEM file with the broker's key and certificate, where ZooKeeper asks for one.")
+    zookeeper_ssl_keystore_type: str | None = setting(
+        "zookeeper.ssl.keystore.type", one_of=("PEM",),
+        doc="Form of that file; only PEM is read.")
+    zookeeper_ssl_keystore_password: Password | None = setting(
+        "zookeeper.ssl.keystore.password",
+        doc="Password of the key in that file.")
+    zookeeper_ssl_endpoint_identification_algorithm: str = setting(
+        "zookeeper.ssl.endpoint.identification.algorithm", "HTTPS",
+        doc="HTTPS compares ZooKeeper's host with its certificate; empty does not.")
+    zookeeper_clientcnxnsocket: str | None = setting(
+        "zookeeper.clientCnxnSocket", no_effect=ZOOKEEPER_CLASS,
+        doc="Class of the connection to ZooKeeper.")
+    zookeeper_metadata_migration_enable: bool = setting(
+        "zookeeper.metadata.migration.enable", False,
+        no_effect="there is no other kind of metadata to migrate to",
+        doc="Kept from old releases: move metadata from ZooKeeper to KRaft.")
+    password_encoder_secret: Password | None = setting(
+        "password.encoder.secret", no_effect=NO_ENCODER,
+        doc="Secret with which dynamic passwords are encoded.")
+
+    # Quotas
+    quota_window_num: int = setting(
+        "quota.window.num", 11, at_least=1, no_effect=NO_QUOTAS,
+        doc="Samples over which a client's rate is measured.")
+    quota_window_size_seconds: int = setting(
+        "quota.window.size.seconds", 1, at_least=1, no_effect=NO_QUOTAS,
+        doc="Length of one such sample.")
+    replication_quota_window_num: int = setting(
+        "replication.quota.window.num", 11, at_least=1,
+        doc="Samples over which the rate of throttled replication is measured.")
+    replication_quota_window_size_seconds: int = setting(
+        "replication.quota.window.size.seconds", 1, at_least=1,
+        doc="Length of one such sample.")
+    alter_log_dirs_replication_quota_window_num: int = setting(
+        "alter.log.dirs.replication.quota.window.num", 11, at_least=1, no_effect=NO_COPY_THROTTLE,
+        doc="Samples over which the rate of copies between directories is measured.")
+    alter_log_dirs_replication_quota_window_size_seconds: int = setting(
+        "alter.log.dirs.replication.quota.window.size.seconds", 1, at_least=1,
+        no_effect=NO_COPY_THROTTLE,
+        doc="Length of one such sample.")
+    controller_quota_window_num: int = setting(
+        "controller.quota.window.num", 11, at_least=1, no_effect=NO_QUOTAS,
+        doc="Samples over which the rate of topic changes is measured.")
+    controller_quota_window_size_seconds: int = setting(
+        "controller.quota.window.size.seconds", 1, at_least=1, no_effect=NO_QUOTAS,
+        doc="Length of one such sample.")
+    client_quota_callback_class: ClassName | None = setting(
+        "client.quota.callback.class", refused=QUOTA_ASKED,
+        doc="Class that decides which quota a client has.")
+
+    # Metrics
+    metric_reporters: Names = setting(
+        "metric.reporters", ("org.apache.kafka.common.metrics.JmxReporter",), scope=Scope.CLUSTER,
+        no_effect=NO_PLUG_INS,
+        doc="Classes that carry metrics elsewhere.")
+    kafka_metrics_reporters: Names = setting(
+        "kafka.metrics.reporters", (), no_effect=NO_PLUG_INS,
+        doc="Classes of the older kind that carry metrics elsewhere.")
+    kafka_metrics_polling_interval_secs: int = setting(
+        "kafka.metrics.polling.interval.secs", 10, at_least=1, no_effect=NO_PLUG_INS,
+        doc="How often the older kind of reporters looks at metrics.")
+    metrics_num_samples: int = setting(
+        "metrics.num.samples", 2, at_least=1, no_effect=NO_METRICS,
+        doc="Samples over which a metric's rate is computed.")
+    metrics_sample_window_ms: Long = setting(
+        "metrics.sample.window.ms", 30 * SECOND, at_least=1, no_effect=NO_METRICS,
+        doc="Length of one such sample.")
+    metrics_recording_level: str = setting(
+        "metrics.recording.level", "INFO", one_of=("INFO", "DEBUG", "TRACE"), ignore_case=True,
+        no_effect=NO_METRICS,
+        doc="How detailed the metrics are.")
+    auto_include_jmx_reporter: bool = setting(
+        "auto.include.jmx.reporter", True, no_effect="there is no JMX",
+        doc="Kept from old releases: report metrics over JMX.")
+    telemetry_max_bytes: int = setting(
+        "telemetry.max.bytes", 1 * MIB, at_least=1, no_effect=NO_TELEMETRY,
+        doc="Largest batch of its own metrics that a client may send.")
+    log4j_configuration: str | None = setting(
+        "log4j.configuration", hidden=True, no_effect="the broker logs to its standard output",
+        doc="Path of a logging configuration.")
+
+    # Producers
+    producer_id_expiration_ms: int = setting(
+        "producer.id.expiration.ms", 1 * DAY, at_least=1, scope=Scope.CLUSTER,
+        doc="Forget an idempotent producer that has written nothing for this long.")
+    producer_id_expiration_check_interval_ms: int = setting(
+        "producer.id.expiration.check.interval.ms", 10 * MINUTE, at_least=1, hidden=True,
+        doc="How often idle producers are looked for.")
+    config_providers: Names = setting(
+        "config.providers", (), scope=Scope.CLUSTER, refused=PROVIDER_ASKED,
+        doc="Names of classes that fill in placeholders in this file.")

@@ -1,0 +1,122 @@
+"""Guards that take single rows out of a request and add their refusals to the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from moldau.handlers.authorization import CLUSTER, Guard, Resource
+from moldau.handlers.request_context import RequestContext
+from moldau.handlers.routes import Handler
+from moldau.model.errors import ApiError, Error
+from moldau.model.names import NO_TOPIC_ID
+from moldau.security.acl.acl_model import SUPPORTED_OPERATIONS, Operation, ResourceType
+from moldau.wire.apis import response_class
+
+if TYPE_CHECKING:
+    from moldau.handlers.services import Services
+
+Judge = Callable[[Any, Any, RequestContext, "Services"], Error | None]
+"""Row, request, context, services: why the row is denied, or None."""
+Denied = Callable[[Any, Error], Any]
+"""The row of the answer for a denied row of the request."""
+
+ERRORS = {
+    ResourceType.TOPIC: Error.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: Error.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: Error.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+
+
+def may(
+    ctx: RequestContext,
+    on: Services,
+    operation: Operation,
+    kind: ResourceType,
+    name: str,
+    *,
+    is_logged: bool = True,
+) -> bool:
+    return on.authorizer.allows(ctx, operation, Resource(kind, name), is_logged=is_logged)
+
+
+def may_with_cluster(
+    ctx: RequestContext, on: Services, operation: Operation, *, is_logged: bool = True
+) -> bool:
+    return on.authorizer.allows(ctx, operation, CLUSTER, is_logged=is_logged)
+
+
+def allowed_bits(ctx: RequestContext, on: Services, kind: ResourceType, name: str) -> int:
+    """A bit for every operation that the client may do (KIP-430)."""
+    return sum(
+        1 << operation
+        for operation in SUPPORTED_OPERATIONS[kind]
+        if may(ctx, on, operation, kind, name, is_logged=False)
+    )
+
+
+def topic_names(row: Any, on: Services) -> list[str]:
+    """What a row calls its topic, by name, by id, or both. An id that nobody knows stands for
+    nothing: the handler says so, and nothing is given away."""
+    if isinstance(row, str):
+        return [row]
+    name = getattr(row, "name", None) or getattr(row, "topic", None)
+    topic_id = getattr(row, "topic_id", NO_TOPIC_ID)
+    if topic_id == NO_TOPIC_ID:
+        return [name or ""]
+    by_id = on.image().topic_names.get(topic_id)
+    return [each for each in (name, by_id) if each]
+
+
+def topic_judge(operation: Operation) -> Judge:
+    def judge(row: Any, request: Any, ctx: RequestContext, on: Services) -> Error | None:
+        names = topic_names(row, on)
+        if all(may(ctx, on, operation, ResourceType.TOPIC, name) for name in names):
+            return None
+        return Error.TOPIC_AUTHORIZATION_FAILED
+
+    return judge
+
+
+def named_judge(operation: Operation, kind: ResourceType) -> Judge:
+    """Of rows that are names themselves."""
+
+    def judge(row: Any, request: Any, ctx: RequestContext, on: Services) -> Error | None:
+        return None if may(ctx, on, operation, kind, row) else ERRORS[kind]
+
+    return judge
+
+
+def rows(asked: str, answered: str, judge: Judge, denied: Denied) -> Guard:
+    """`asked` and `answered` name the lists of the request and of the answer."""
+
+    async def guard(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:
+        allowed: list[Any] = []
+        refused: list[Any] = []
+        for row in getattr(request, asked):
+            error = judge(row, request, ctx, on)
+            if error is None:
+                allowed.append(row)
+            else:
+                refused.append(denied(row, error))
+        if not refused:
+            return await serve(request, ctx, on)
+        setattr(request, asked, allowed)
+        # Without any row some requests would mean everything.
+        response = await serve(request, ctx, on) if allowed else response_class(ctx.api_key)()
+        getattr(response, answered).extend(refused)
+        return response
+
+    return guard
+
+
+def whole(operation: Operation, kind: ResourceType, field: str) -> Guard:
+    """The request is about the one thing that a field names."""
+
+    async def guard(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:
+        if not may(ctx, on, operation, kind, getattr(request, field)):
+            raise ApiError(ERRORS[kind])
+        return await serve(request, ctx, on)
+
+    return guard

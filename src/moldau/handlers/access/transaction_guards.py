@@ -1,0 +1,188 @@
+"""What requests of transactions and about them need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from moldau.handlers.access.row_guards import (
+    may,
+    may_with_cluster,
+    named_judge,
+    rows,
+    topic_judge,
+)
+from moldau.handlers.request_context import RequestContext
+from moldau.handlers.routes import Handler
+from moldau.model.cluster import INTERNAL_TOPICS
+from moldau.model.errors import ApiError, Error
+from moldau.security.acl.acl_model import Operation, ResourceType
+from moldau.wire.messages import transaction_admin, transactions
+
+if TYPE_CHECKING:
+    from moldau.handlers.services import Services
+
+ID = ResourceType.TRANSACTIONAL_ID
+DENIED = Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+BATCHES_SINCE = 4
+
+
+async def guard_init_producer_id(
+    serve: Handler, request: Any, ctx: RequestContext, on: Services
+) -> Any:
+    if request.transactional_id is not None:
+        if not may(ctx, on, Operation.WRITE, ID, request.transactional_id):
+            raise ApiError(DENIED)
+    elif not (
+        may_with_cluster(ctx, on, Operation.IDEMPOTENT_WRITE, is_logged=False)
+        or on.authorizer.allows_somewhere(ctx, Operation.WRITE, ResourceType.TOPIC)
+    ):
+        raise ApiError(Error.CLUSTER_AUTHORIZATION_FAILED)
+    return await serve(request, ctx, on)
+
+
+async def guard_add_partitions(
+    serve: Handler, request: Any, ctx: RequestContext, on: Services
+) -> Any:
+    if ctx.api_version >= BATCHES_SINCE:
+        if not may_with_cluster(ctx, on, Operation.CLUSTER_ACTION):
+            raise ApiError(Error.CLUSTER_AUTHORIZATION_FAILED)
+        return await serve(request, ctx, on)
+    topics = request.v3_and_below_topics
+    if not may(ctx, on, Operation.WRITE, ID, request.v3_and_below_transactional_id):
+        return _added(topics, {row.name: DENIED for row in topics})
+    judge = topic_judge(Operation.WRITE)
+    errors = {}
+    for row in topics:
+        if row.name in INTERNAL_TOPICS or judge(row, request, ctx, on) is not None:
+            errors[row.name] = Error.TOPIC_AUTHORIZATION_FAILED
+    if errors:
+        return _added(topics, errors)
+    return await serve(request, ctx, on)
+
+
+def _added(topics: list[Any], errors: dict[str, Error]) -> Any:
+    """Partitions are added together or not at all: the allowed ones were not tried."""
+    response = transactions.AddPartitionsToTxnResponse()
+    response.results_by_topic_v3_and_below = [
+        transactions.AddPartitionsToTxnTopicResult(
+            name=row.name,
+            results_by_partition=[
+                transactions.AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=errors.get(row.name, Error.OPERATION_NOT_ATTEMPTED),
+                )
+                for index in row.partitions
+            ],
+        )
+        for row in topics
+    ]
+    return response
+
+
+async def guard_add_offsets(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:
+    if not may(ctx, on, Operation.WRITE, ID, request.transactional_id):
+        raise ApiError(DENIED)
+    if not may(ctx, on, Operation.READ, ResourceType.GROUP, request.group_id):
+        raise ApiError(Error.GROUP_AUTHORIZATION_FAILED)
+    return await serve(request, ctx, on)
+
+
+def _judge_offsets(row: Any, request: Any, ctx: RequestContext, on: Services) -> Error | None:
+    if not may(ctx, on, Operation.WRITE, ID, request.transactional_id):
+        return DENIED
+    if not may(ctx, on, Operation.READ, ResourceType.GROUP, request.group_id):
+        return Error.GROUP_AUTHORIZATION_FAILED
+    return topic_judge(Operation.READ)(row, request, ctx, on)
+
+
+guard_txn_offsets = rows(
+    "topics",
+    "topics",
+    _judge_offsets,
+    lambda row, error: transactions.TxnOffsetCommitResponseTopic(
+        name=row.name,
+        partitions=[
+            transactions.TxnOffsetCommitResponsePartition(
+                partition_index=each.partition_index, error_code=error
+            )
+            for each in row.partitions
+        ],
+    ),
+)
+
+
+async def guard_write_markers(
+    serve: Handler, request: Any, ctx: RequestContext, on: Services
+) -> Any:
+    if may_with_cluster(ctx, on, Operation.ALTER, is_logged=False) or may_with_cluster(
+        ctx, on, Operation.CLUSTER_ACTION
+    ):
+        return await serve(request, ctx, on)
+    return transactions.WriteTxnMarkersResponse(
+        markers=[
+            transactions.WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=[
+                    transactions.WritableTxnMarkerTopicResult(
+                        name=row.name,
+                        partitions=[
+                            transactions.WritableTxnMarkerPartitionResult(
+                                partition_index=index,
+                                error_code=Error.CLUSTER_AUTHORIZATION_FAILED,
+                            )
+                            for index in row.partition_indexes
+                        ],
+                    )
+                    for row in marker.topics
+                ],
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+guard_describe_producers = rows(
+    "topics",
+    "topics",
+    topic_judge(Operation.READ),
+    lambda row, error: transaction_admin.TopicResponse(
+        name=row.name,
+        partitions=[
+            transaction_admin.PartitionResponse(partition_index=index, error_code=error)
+            for index in row.partition_indexes
+        ],
+    ),
+)
+_guard_described = rows(
+    "transactional_ids",
+    "transaction_states",
+    named_judge(Operation.DESCRIBE, ID),
+    lambda name, error: transaction_admin.DescribedTransaction(
+        transactional_id=name, error_code=error
+    ),
+)
+
+
+async def guard_describe_transactions(
+    serve: Handler, request: Any, ctx: RequestContext, on: Services
+) -> Any:
+    response = await _guard_described(serve, request, ctx, on)
+    for state in response.transaction_states:
+        state.topics = [
+            row
+            for row in state.topics
+            if may(ctx, on, Operation.DESCRIBE, ResourceType.TOPIC, row.topic, is_logged=False)
+        ]
+    return response
+
+
+async def guard_list_transactions(
+    serve: Handler, request: Any, ctx: RequestContext, on: Services
+) -> Any:
+    response = await serve(request, ctx, on)
+    response.transaction_states = [
+        row
+        for row in response.transaction_states
+        if may(ctx, on, Operation.DESCRIBE, ID, row.transactional_id, is_logged=False)
+    ]
+    return response

@@ -1,0 +1,36 @@
+"""What a handler knows about the request besides its body.
+
+Made by dispatch once for each kind of request of a connection, and anew when the client becomes
+another one: a plain tuple, in which nothing is looked up or computed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from moldau.model.names import Millis
+from moldau.security.naming.principal import ANONYMOUS, Principal
+
+
+class ClientConnection(Protocol):
+    """What a handler may note about the client it answers."""
+
+    client_software: tuple[str, str]
+
+    def pause(self, pause_ms: Millis) -> None:
+        """Start nothing more of this client for a while."""
+
+
+class RequestContext(NamedTuple):
+    api_key: int
+    api_version: int
+    client_id: str | None
+    listener: str
+    """The listener the client came through: answers carry the addresses of that one."""
+    principal: Principal = ANONYMOUS
+    client_host: str = ""
+    security_protocol: str = "PLAINTEXT"
+    connection: ClientConnection | None = None
+    """None for what this broker asks itself."""
+    request_bytes: int = 0
+    """Filled in only where quotas are kept."""

@@ -1,0 +1,74 @@
+"""WriteTxnMarkers: what a transaction coordinator asks of the leaders of partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moldau.coordinators.local_markers import TransactionEnd
+from moldau.handlers.request_context import RequestContext
+from moldau.handlers.request_slices import Turn
+from moldau.handlers.services import Services
+from moldau.model.errors import Error
+from moldau.model.names import TopicPartition
+from moldau.wire.messages.transactions import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+async def write_txn_markers(
+    request: WriteTxnMarkersRequest, ctx: RequestContext, on: Services
+) -> WriteTxnMarkersResponse:
+    turn = Turn(on.clock)
+    ends = []
+    for marker in request.markers:
+        ends.append(_end_of(marker))
+        if turn.is_over():
+            await turn.rest()
+    written = await on.markers.write(ends, on.config.request_timeout_ms)
+    rows = []
+    for marker, results in zip(request.markers, written, strict=True):
+        topics = []
+        for topic in marker.topics:
+            topics.append(_outcome_of(topic, results))
+            if turn.is_over():
+                await turn.rest()
+        rows.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
+    return WriteTxnMarkersResponse(markers=rows)
+
+
+def _outcome_of(
+    topic: WritableTxnMarkerTopic, results: Mapping[TopicPartition, Error]
+) -> WritableTxnMarkerTopicResult:
+    return WritableTxnMarkerTopicResult(
+        name=topic.name,
+        partitions=[
+            WritableTxnMarkerPartitionResult(
+                partition_index=index, error_code=results[TopicPartition(topic.name, index)]
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _end_of(marker: WritableTxnMarker) -> TransactionEnd:
+    return TransactionEnd(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.transaction_result,
+        marker.coordinator_epoch,
+        marker.transaction_version,
+        tuple(
+            # Each once, however often it is named.
+            dict.fromkeys(
+                TopicPartition(topic.name, index)
+                for topic in marker.topics
+                for index in topic.partition_indexes
+            )
+        ),
+    )

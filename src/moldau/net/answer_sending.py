@@ -1,0 +1,137 @@
+"""The sending half of a connection: answers go out with as few calls as can be.
+
+The loop is told of the descriptor only while the client is slow. Where a piece was not taken, the
+rest waits in order; what becomes of it is `net/outgoing.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from moldau.net.outgoing import Outgoing
+from moldau.net.transport import Transport
+from moldau.wire.request_framing import Chunk
+
+if TYPE_CHECKING:
+    from moldau.net.request_times import TimedRequest
+    from moldau.net.server import Server
+
+UNSENT_BYTES_MAX = 1024 * 1024
+"""No further request of a connection is started while more than this is unsent."""
+JOIN_BYTES_MAX = 64 * 1024
+"""Answers are copied into one piece up to this; longer ones are gathered by the kernel."""
+
+
+class AnswerSender:
+    __slots__ = (
+        "_is_writing",
+        "_outgoing",
+        "_server",
+        "_transport",
+        "is_closed",
+        "tick_seen",
+        "timed",
+    )
+
+    def __init__(self, transport: Transport, server: Server) -> None:
+        self._transport = transport
+        self._server = server
+        self._outgoing = Outgoing(transport)
+        self._is_writing = False
+        self.is_closed = False
+        self.tick_seen = server.tick
+        self.timed: list[TimedRequest] = []
+        """Requests that are answered and not sent yet, if somebody wants to know their times."""
+
+    @property
+    def bytes_unsent(self) -> int:
+        return self._outgoing.bytes_unsent
+
+    @property
+    def memory_unsent(self) -> int:
+        return self._outgoing.memory_unsent
+
+    def _send_joined(self, out: list[Any], out_bytes: int) -> None:
+        """The usual case: a few small answers and a client that takes them."""
+        if self._outgoing.bytes_unsent or out_bytes > JOIN_BYTES_MAX:
+            self._send_all(out)
+            return
+        data = out[0] if len(out) == 1 else b"".join(out)
+        try:
+            sent = self._transport.send(data)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as fault:
+            self._broken(fault)
+            return
+        if sent < out_bytes:
+            self._outgoing.push((memoryview(data)[sent:],))
+            self._write(True)
+
+    def _send_all(self, out: list[Chunk]) -> int:
+        """Send or queue the chunks; the list is empty and 0 bytes long then."""
+        if self.is_closed:
+            out.clear()
+            return 0
+        outgoing = self._outgoing
+        outgoing.push(out)
+        out.clear()
+        if outgoing.bytes_unsent and not self._is_writing:
+            try:
+                outgoing.send()
+            except OSError as fault:
+                self._broken(fault)
+                return 0
+            if outgoing.bytes_unsent:
+                self._write(True)
+        if outgoing.bytes_unsent > UNSENT_BYTES_MAX:
+            self._server.unsent.note(self)
+        return 0
+
+    def _writable(self) -> None:
+        outgoing = self._outgoing
+        try:
+            self._transport.flush()
+            sent = outgoing.send()
+        except BlockingIOError:
+            return
+        except OSError as fault:
+            self._broken(fault)
+            return
+        if sent:
+            self.tick_seen = self._server.tick
+        if not outgoing.bytes_unsent:
+            self._write(False)
+            if self.timed:
+                self._note_sent()
+        self._sent_some()
+
+    # What the other half does
+
+    def refuse(self, reason: str) -> None:
+        raise NotImplementedError
+
+    def _sent_some(self) -> None:
+        raise NotImplementedError
+
+    def _broken(self, fault: OSError) -> None:
+        raise NotImplementedError
+
+    # Bookkeeping
+
+    def _write(self, wanted: bool) -> None:
+        if wanted and not self._is_writing and not self.is_closed:
+            self._server.loop.add_writer(self._transport.fileno(), self._writable)
+            self._is_writing = True
+        elif not wanted and self._is_writing:
+            self._server.loop.remove_writer(self._transport.fileno())
+            self._is_writing = False
+
+    def _note_answered(self, timed: TimedRequest) -> None:
+        if self._server.times is not None:
+            timed.answered_ns = self._server.times.now_ns()
+            self.timed.append(timed)
+
+    def _note_sent(self) -> None:
+        if self._server.times is not None and not self._outgoing.bytes_unsent:
+            self._server.times.sent(self.timed)

@@ -1,0 +1,44 @@
+"""Batches that take long to check: those are checked in a thread, one after the other.
+
+A few kilobytes may decompress to 64 MiB. The codecs let the interpreter go meanwhile, so the loop
+serves everybody else; and one at a time bounds the memory. Whoever waits here is not overtaken by
+the next request of its connection, or the records of a producer would be written out of order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+from moldau.model.names import Millis
+from moldau.net.holding import Holding
+from moldau.records.batch_validation import ProducedBatch
+from moldau.replication.replica import Replica
+
+
+class LongBatches:
+    def __init__(self) -> None:
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def check(
+        self, replica: Replica, records: memoryview, now_ms: Millis, version: int
+    ) -> ProducedBatch:
+        """Raises ApiError."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "long-batches")
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(
+            self._thread, replica.check_at_leisure, records, now_ms, version
+        )
+        is_checked: Holding[None] = Holding()
+
+        def note(_: object) -> None:
+            if not is_checked.done():
+                is_checked.set_result(None)
+
+        work.add_done_callback(note)
+        try:
+            await is_checked
+        finally:
+            work.cancel()  # the client may have gone before its turn came
+        return work.result()
