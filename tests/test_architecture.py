@@ -79,7 +79,7 @@ PURE_PACKAGES = {
 MACHINES = (
     "controller",
     "controller/rules",
-    "controller/telling",
+    "controller/broker_requests",
     "groups",
     "groups/classic",
     "transactions",

@@ -1,7 +1,7 @@
 """Nodes that hold nonsense, on real processes: they are named in the log and everything goes on.
 
-A controller that a bad node had made blind would stay in office and move nothing; one that it kept
-from beginning would keep everybody else from the office. So every test ends with a broker that is
+A controller that a bad node had made blind would stay and move nothing; one that it kept
+from beginning would keep everybody else from becoming it. So every test ends with a broker that is
 killed, and looks whether another one leads.
 """
 
@@ -132,7 +132,9 @@ def test_bad_nodes_do_not_keep_a_new_controller_from_its_office(cluster: Cluster
     eventually(lambda: controller(cluster) != elected)
     eventually(lambda: cluster.state("keeps")["leader"] != elected)
     cluster.brokers[elected].start()
-    leaderships_move(cluster, "in-office", next(n for n in range(3) if n != controller(cluster)))
+    leaderships_move(
+        cluster, "as-controller", next(n for n in range(3) if n != controller(cluster))
+    )
 
 
 def test_a_topic_whose_node_cannot_be_read_is_left_alone_until_it_is_mended(

@@ -69,9 +69,9 @@ def go_on(cluster: ClusterOfThree, broker: int) -> None:
     eventually(lambda: str(broker) in cluster.zookeeper.get_children("/brokers/ids"))
 
 
-def not_in_office(cluster: ClusterOfThree) -> int:
-    office = cluster.node("/controller")["brokerid"]
-    return next(n for n in range(3) if n != office)
+def not_the_controller(cluster: ClusterOfThree) -> int:
+    controller = cluster.node("/controller")["brokerid"]
+    return next(n for n in range(3) if n != controller)
 
 
 def move(cluster: ClusterOfThree, topic: str, *replicas: int) -> None:
@@ -85,7 +85,7 @@ def move(cluster: ClusterOfThree, topic: str, *replicas: int) -> None:
 def test_a_leader_that_was_away_while_its_partition_moved_does_not_lead_on(
     cluster: ClusterOfThree,
 ) -> None:
-    away = not_in_office(cluster)
+    away = not_the_controller(cluster)
     first, second = (n for n in range(3) if n != away)
     cluster.place("moved", away, first)
     cluster.write("moved", "a")
@@ -103,7 +103,7 @@ def test_a_leader_that_was_away_while_its_partition_moved_does_not_lead_on(
 def test_a_leader_that_comes_back_to_another_controller_does_not_lead_on(
     cluster: ClusterOfThree,
 ) -> None:
-    away = not_in_office(cluster)
+    away = not_the_controller(cluster)
     first, second = (n for n in range(3) if n != away)
     cluster.place("changed", away, first)
     cluster.write("changed", "a")
@@ -121,7 +121,7 @@ def test_a_leader_that_comes_back_to_another_controller_does_not_lead_on(
 def test_a_broker_that_was_away_while_a_topic_was_deleted_does_not_know_it_any_more(
     cluster: ClusterOfThree,
 ) -> None:
-    away = not_in_office(cluster)
+    away = not_the_controller(cluster)
     other = next(n for n in range(3) if n != away)
     cluster.place("deleted", away)
     cluster.place("elsewhere", other)
@@ -150,7 +150,7 @@ def test_a_broker_that_was_away_while_a_topic_was_deleted_does_not_know_it_any_m
 def test_a_broker_that_was_down_while_a_topic_was_made_anew_keeps_nothing_of_the_old_one(
     cluster: ClusterOfThree,
 ) -> None:
-    away = not_in_office(cluster)
+    away = not_the_controller(cluster)
     stays, third = (n for n in range(3) if n != away)
     cluster.place("anew", away, stays)
     cluster.write("anew", *"abcde")

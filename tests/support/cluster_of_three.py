@@ -27,7 +27,7 @@ from tests.support.eventually import eventually
 SECONDS_MAX = 20
 READ_AGAIN_MAX = 1_000
 NOT_YET = (KafkaError.NOT_CONTROLLER, KafkaError.INVALID_REPLICA_ASSIGNMENT)
-"""Another controller is in office, or has not yet seen a broker that has just started."""
+"""Another broker is the controller, or has not yet seen a broker that has just started."""
 SETTINGS = {
     "zookeeper.session.timeout.ms": "2000",
     "controlled.shutdown.retry.backoff.ms": "100",

@@ -18,7 +18,7 @@ from moldau.records.batch_codec import (
     encode_marker,
 )
 from moldau.records.compression import Codec
-from moldau.storage.compaction.compaction_job import CleanerSettings, InThread, Place
+from moldau.storage.compaction.compaction_job import CleanerSettings, InThread, RoundRunner
 from moldau.storage.compaction.compaction_scheduler import Cleaner
 from moldau.storage.directories.storage_threads import AtOnce, Threads
 from moldau.storage.log.partition_log import Appended, PartitionLog
@@ -47,7 +47,7 @@ class CompactionBench:
     cleaning: CleanerSettings = field(default_factory=small_cleaner)
     high_watermark: int | None = None
     """None: everything is committed."""
-    place: Place = field(default_factory=InThread)
+    place: RoundRunner = field(default_factory=InThread)
     knows_settings: bool = True
     """Whether a start knows the topic's settings, as it should."""
 
@@ -72,7 +72,7 @@ class CompactionBench:
             settings=lambda: self.cleaning,
             clock=self.clock,
             new_thread=lambda: thread or AtOnce(),
-            new_place=lambda: self.place,
+            new_runner=lambda: self.place,
         )
 
     def _committed(self, partition: TopicPartition) -> int | None:

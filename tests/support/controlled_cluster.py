@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from moldau.controller import cluster_commands as commands
+from moldau.controller.broker_requests.state_requests import RequestWriter
 from moldau.controller.cluster_facts import (
     LiveBroker,
     Liveness,
@@ -19,7 +20,6 @@ from moldau.controller.cluster_state import ClusterState
 from moldau.controller.controller_facts import (
     TopicCreated,
 )
-from moldau.controller.telling.state_requests import RequestWriter
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint, PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition

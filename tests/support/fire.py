@@ -172,7 +172,7 @@ class ClusterUnderFire:
         return None if stat is None else int(stat.czxid)
 
     def missing(self, topics: dict[str, int]) -> list[str]:
-        """What keeps the cluster from being whole: everybody serves, somebody is in office, and all
+        """What keeps the cluster from being whole: everybody serves, there is a controller, all
         replicas are in sync."""
         if self.zookeeper_leader < 0:
             return ["ZooKeeper has no leader"]
@@ -265,7 +265,7 @@ class ClusterUnderFire:
 
 
 def _somebody(active_controllers: Callable[[], int]) -> int:
-    """Whoever holds the office, which may be vacant just now."""
+    """The controller; there may be none just now."""
     found = -1
 
     def is_held() -> bool:

@@ -103,7 +103,7 @@ def plan_cleaner(
         settings=lambda: cleaner_settings(config()),
         clock=clock,
         new_thread=lambda: OneThread(loop.call_soon_threadsafe, "kafka-log-cleaner"),
-        new_place=InProcess,
+        new_runner=InProcess,
     )
     if config().log_cleaner_enable:
         backoff_ms = max(CLEANER_INTERVAL_MS_MIN, config().log_cleaner_backoff_ms)

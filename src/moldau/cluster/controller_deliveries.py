@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any
 
-from moldau.controller.telling.state_requests import VERSIONS, ControlRequest
+from moldau.controller.broker_requests.state_requests import VERSIONS, ControlRequest
 from moldau.engine.machine import Send
 from moldau.engine.outbox import Outbox
 from moldau.engine.timers import Timers

@@ -22,12 +22,12 @@ from moldau.cluster.tree_events import TreeEvents, lay_out_topic
 from moldau.cluster.tree_loading import LoadedCluster, load
 from moldau.config.broker_config import BrokerConfig
 from moldau.controller import cluster_commands as commands
+from moldau.controller.broker_requests.broker_answers import command_of
+from moldau.controller.broker_requests.controller_log_lines import lines
+from moldau.controller.broker_requests.state_requests import RequestWriter
 from moldau.controller.cluster_facts import LiveBroker, Liveness
 from moldau.controller.cluster_machine import ClusterMachine
 from moldau.controller.cluster_state import ClusterState, has_state
-from moldau.controller.telling.broker_answers import command_of
-from moldau.controller.telling.controller_log_lines import lines
-from moldau.controller.telling.state_requests import RequestWriter
 from moldau.engine.engine import Engine
 from moldau.engine.timers import Timers
 from moldau.metadata import paths

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from moldau.controller import cluster_commands as commands
+from moldau.controller.broker_requests.announcements import Announcements, StoppedReplica
+from moldau.controller.broker_requests.state_requests import RequestWriter
 from moldau.controller.cluster_facts import (
     AdminNodeRemoved,
     DeletionsQueued,
@@ -56,8 +58,6 @@ from moldau.controller.rules.leader_elections import Election, elect
 from moldau.controller.rules.leader_selection import relieved, settled
 from moldau.controller.rules.preferred_leaders import imbalanced
 from moldau.controller.rules.reassignment_rules import Move, done_if_in_sync, is_moving, reassign
-from moldau.controller.telling.announcements import Announcements, StoppedReplica
-from moldau.controller.telling.state_requests import RequestWriter
 from moldau.engine.machine import NO_TOKEN, Decision, Reply, Timer, Token, Volatile
 from moldau.metadata import paths
 from moldau.model.clock import Now

@@ -149,7 +149,7 @@ def test_a_broker_that_registers_knows_which_controllers_are_out_of_office() -> 
     async def story(tree: SharedTree) -> None:
         world = await World(tree).start()
         await world.session.create(paths.CONTROLLER_EPOCH, paths.encode_controller_epoch(7))
-        # Somebody else is in office: this broker does not become the controller itself.
+        # Somebody else is the controller: this broker does not become the controller itself.
         await world.session.create(paths.CONTROLLER, paths.encode_controller(2, 0))
         await world.member.join(NODE)
         view = world.member.view

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from moldau.cluster.metadata_journal import ControllerEpoch, MetadataJournal
+from moldau.controller.broker_requests.broker_answers import command_of
+from moldau.controller.broker_requests.controller_log_lines import lines
 from moldau.controller.cluster_commands import ConfirmDeleted, SeeReplicas
 from moldau.controller.cluster_facts import (
     DeletionsQueued,
@@ -15,8 +17,6 @@ from moldau.controller.cluster_facts import (
     PreferredElected,
 )
 from moldau.controller.controller_facts import TopicCreated
-from moldau.controller.telling.broker_answers import command_of
-from moldau.controller.telling.controller_log_lines import lines
 from moldau.engine.machine import JournalFault
 from moldau.metadata import paths
 from moldau.metadata.embedded import EmbeddedStore

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
-from moldau.pipelines.tables.latest_per_key import LatestByKey, Place
+from moldau.pipelines.tables.latest_per_key import LatestByKey, RecordPlace
 from tests.support import seeds
 
 
 def taken(*records: tuple[str, int, int, int, str | None]) -> LatestByKey:
     latest = LatestByKey()
     for key, partition, offset, timestamp, value in records:
-        place = Place(timestamp, offset, partition)
+        place = RecordPlace(timestamp, offset, partition)
         latest.take(key, place, is_deletion=value is None, value=value)
     return latest
 

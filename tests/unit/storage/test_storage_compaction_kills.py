@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from moldau.storage.compaction.compaction_job import InThread, Place
+from moldau.storage.compaction.compaction_job import InThread, RoundRunner
 from moldau.storage.compaction.compaction_process import InProcess
 from tests.support import seeds
 from tests.support.compaction import CompactionBench, small_cleaner
@@ -120,7 +120,7 @@ CASES = [
 CASES += [Case(60_000, point, True, knows_settings=False) for point in (False, True)]
 
 
-def prepared(root: Path, case: Case, place: Place) -> CompactionBench:
+def prepared(root: Path, case: Case, place: RoundRunner) -> CompactionBench:
     bench = filled(root, case.delay_ms)
     bench.place, bench.knows_settings = place, case.knows_settings
     bench.crash()
@@ -145,7 +145,7 @@ def compact_whole(bench: CompactionBench) -> None:
 
 
 def kill_at_every(
-    changes: Iterator[int], case: Case, root: Path, patch: pytest.MonkeyPatch, place: Place
+    changes: Iterator[int], case: Case, root: Path, patch: pytest.MonkeyPatch, place: RoundRunner
 ) -> int:
     """At each of these changes, until a round survives; the change that it survived."""
     for at in changes:

@@ -33,7 +33,7 @@ def diagnose_cluster(seen: Evidence, limits: Limits) -> Iterator[Finding]:
             Severity.ERROR,
             "no-controller",
             "the cluster has no controller",
-            "No broker holds the office: it is being elected, or the brokers cannot reach"
+            "No broker is the controller: one is being elected, or the brokers cannot reach"
             " ZooKeeper or the controllers' quorum. Topics cannot be created, and no leader is"
             " elected when a broker fails.",
             "Look at the brokers' controller logs, and at ZooKeeper; ask again in a minute.",

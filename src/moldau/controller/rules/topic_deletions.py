@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from moldau.controller.broker_requests.announcements import EPOCH_DURING_DELETE
 from moldau.controller.cluster_commands import ConfirmDeleted
 from moldau.controller.cluster_facts import (
     DeletionsDropped,
@@ -17,7 +18,6 @@ from moldau.controller.cluster_facts import (
 )
 from moldau.controller.cluster_state import ClusterState, has_state
 from moldau.controller.controller_facts import TopicDeleted
-from moldau.controller.telling.announcements import EPOCH_DURING_DELETE
 from moldau.engine.machine import Volatile
 from moldau.model.errors import Error
 

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable
 
-from moldau.controller.telling.state_requests import VERSIONS
+from moldau.controller.broker_requests.state_requests import VERSIONS
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.services import ClusterMember, Services
 from moldau.model.cluster import PartitionImage

@@ -24,7 +24,7 @@ from moldau.wire.messages.groups import (
 MANY_KEYS_SINCE: Final = 4
 
 
-class Place(NamedTuple):
+class CoordinatorAddress(NamedTuple):
     """Where a coordinator is, or why nobody knows."""
 
     error: Error = Error.NONE
@@ -45,41 +45,43 @@ async def find_coordinator(
     if ctx.api_version >= MANY_KEYS_SINCE:
         return FindCoordinatorResponse(
             coordinators=[
-                _coordinator(key, _place_of(key, shards, ctx, on))
+                _coordinator(key, _address_of(key, shards, ctx, on))
                 async for key in in_turns(request.coordinator_keys, on.clock)
             ]
         )
-    place = _place_of(request.key, shards, ctx, on)
+    address = _address_of(request.key, shards, ctx, on)
     return FindCoordinatorResponse(
-        error_code=place.error,
-        error_message=place.error.sentence if place.error else "NONE",
-        node_id=place.node_id,
-        host=place.host,
-        port=place.port,
+        error_code=address.error,
+        error_message=address.error.sentence if address.error else "NONE",
+        node_id=address.node_id,
+        host=address.host,
+        port=address.port,
     )
 
 
-def _coordinator(key: str, place: Place) -> Coordinator:
+def _coordinator(key: str, address: CoordinatorAddress) -> Coordinator:
     return Coordinator(
         key=key,
-        node_id=place.node_id,
-        host=place.host,
-        port=place.port,
-        error_code=place.error,
-        error_message=place.error.sentence if place.error else "",
+        node_id=address.node_id,
+        host=address.host,
+        port=address.port,
+        error_code=address.error,
+        error_message=address.error.sentence if address.error else "",
     )
 
 
-def _place_of(key: str, shards: Shards | None, ctx: RequestContext, on: Services) -> Place:
+def _address_of(
+    key: str, shards: Shards | None, ctx: RequestContext, on: Services
+) -> CoordinatorAddress:
     if shards is None:
-        return Place(Error.INVALID_REQUEST)
+        return CoordinatorAddress(Error.INVALID_REQUEST)
     image = on.image()
     try:
         partition = shards.partition_of(key)
     except ApiError as refusal:
-        return Place(refusal.error)
+        return CoordinatorAddress(refusal.error)
     node = image.brokers.get(image.topics[shards.topic].partitions[partition].leader)
     endpoint = None if node is None else node.endpoint(ctx.listener)
     if node is None or endpoint is None:
-        return Place(Error.COORDINATOR_NOT_AVAILABLE)
-    return Place(Error.NONE, node.id, endpoint.host, endpoint.port)
+        return CoordinatorAddress(Error.COORDINATOR_NOT_AVAILABLE)
+    return CoordinatorAddress(Error.NONE, node.id, endpoint.host, endpoint.port)

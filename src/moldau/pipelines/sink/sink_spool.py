@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Place(NamedTuple):
+class SpooledPayload(NamedTuple):
     file: str
     position: int
     length: int
@@ -34,13 +34,13 @@ class SpoolFile:
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         self._end = 0
 
-    def put(self, payload: bytes) -> Place:
+    def put(self, payload: bytes) -> SpooledPayload:
         position = self._end
         rest = memoryview(payload)
         while rest:
             rest = rest[os.write(self._file, rest) :]
         self._end += len(payload)
-        return Place(self._path, position, len(payload))
+        return SpooledPayload(self._path, position, len(payload))
 
     def close(self) -> None:
         os.close(self._file)
@@ -53,7 +53,7 @@ class SpoolReader:
         self._path = ""
         self._file = -1
 
-    def get(self, place: Place) -> bytes:
+    def get(self, place: SpooledPayload) -> bytes:
         if place.file != self._path:
             self.close()
             self._file = os.open(place.file, os.O_RDONLY)

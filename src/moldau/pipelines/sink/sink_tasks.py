@@ -23,7 +23,7 @@ from moldau.client.shared.client_errors import KafkaError
 from moldau.model.names import TopicPartition
 from moldau.pipelines.sink.sink_options import SinkError
 from moldau.pipelines.sink.sink_rows import RowSettings, bodies
-from moldau.pipelines.sink.sink_spool import Place, SpoolFile, SpoolReader
+from moldau.pipelines.sink.sink_spool import SpooledPayload, SpoolFile, SpoolReader
 
 if TYPE_CHECKING:
     import pyarrow
@@ -120,7 +120,9 @@ def write_bodies(
                 for row in batch.to_pylist():
                     payload = row["payload"]
                     if payload is None:
-                        payload = spool.get(Place(row["file"], row["position"], row["length"]))
+                        payload = spool.get(
+                            SpooledPayload(row["file"], row["position"], row["length"])
+                        )
                     body = Body(
                         payload, row["records"], row["base_timestamp"], row["max_timestamp"]
                     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 
-class Place(NamedTuple):
+class RecordPlace(NamedTuple):
     """Compares as the records of different partitions do."""
 
     timestamp: int
@@ -23,9 +23,9 @@ class LatestByKey:
     def __init__(self) -> None:
         self.rows: dict[Any, Any] = {}
         """The values that hold."""
-        self._places: dict[Any, Place] = {}
+        self._places: dict[Any, RecordPlace] = {}
         """Where the record is that says what holds of a key, deletions included."""
-        self._elsewhere: dict[Any, dict[int, tuple[Place, bool, Any]]] = {}
+        self._elsewhere: dict[Any, dict[int, tuple[RecordPlace, bool, Any]]] = {}
         """Of keys in several partitions: the last record in each (where, whether it deletes, the
         value)."""
 
@@ -40,7 +40,7 @@ class LatestByKey:
     def has_deletions(self) -> bool:
         return len(self._places) > len(self.rows)
 
-    def take(self, key: Any, place: Place, *, is_deletion: bool, value: Any = None) -> None:
+    def take(self, key: Any, place: RecordPlace, *, is_deletion: bool, value: Any = None) -> None:
         """A record; those of one partition come in their order."""
         known = self._places.get(key)
         if known is not None and known.partition != place.partition:

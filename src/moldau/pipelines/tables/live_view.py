@@ -31,7 +31,7 @@ from moldau.client.shared.client_errors import KafkaError, error_class
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from moldau.pipelines.sink.batch_markers import common_settings
-from moldau.pipelines.tables.latest_per_key import LatestByKey, Place
+from moldau.pipelines.tables.latest_per_key import LatestByKey, RecordPlace
 
 KEYS_MAX = 10_000_000
 REQUESTS_MAX = 32
@@ -226,7 +226,7 @@ class LiveView:
     def _apply(self, record: Any) -> None:
         if record.key is None:
             return
-        place = Place(record.timestamp, record.offset, record.partition)
+        place = RecordPlace(record.timestamp, record.offset, record.partition)
         is_deletion = record.value is None
         try:
             key = self._key(record.key)

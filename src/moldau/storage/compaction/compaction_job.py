@@ -11,7 +11,7 @@ from moldau.storage.compaction.compaction_filter import LastRecord
 from moldau.storage.compaction.compaction_pace import Pace
 from moldau.storage.compaction.compaction_plan import Dirt, SourceSegment
 from moldau.storage.compaction.compaction_round import Limits, Refused, Round
-from moldau.storage.compaction.compaction_work import Compaction, Steps
+from moldau.storage.compaction.compaction_work import Compaction, CompactionSteps
 from moldau.storage.directories.storage_threads import Work
 from moldau.storage.log.partition_log import PartitionLog
 from moldau.storage.log.segment import Segment
@@ -61,7 +61,7 @@ class Job:
         self.log = partition_log
         self.segments = {segment.base_offset: segment for segment in segments}
         self.what = _round_of(partition_log, segments, dirt, now_ms)
-        self.steps: Steps
+        self.steps: CompactionSteps
         self.refusal: str | None = None
         self.groups_done = 0
         self._truncations = partition_log.truncations
@@ -105,10 +105,10 @@ class Job:
         return run
 
 
-class Place(Protocol):
-    """Where rounds are done, one after another."""
+class RoundRunner(Protocol):
+    """Does rounds, one after another."""
 
-    def steps_of(self, job: Job, limits: Limits, pace: Pace) -> Steps: ...
+    def steps_of(self, job: Job, limits: Limits, pace: Pace) -> CompactionSteps: ...
     def rest(self) -> None:
         """Blocks. Nothing is to be done for a while: let go of what only rounds need."""
 
@@ -116,7 +116,7 @@ class Place(Protocol):
 class InThread:
     """Rounds are done by the thread that asks for them."""
 
-    def steps_of(self, job: Job, limits: Limits, pace: Pace) -> Steps:
+    def steps_of(self, job: Job, limits: Limits, pace: Pace) -> CompactionSteps:
         def took(size_bytes: int) -> None:
             job.check()
             delay_ms = pace.delay_ms(size_bytes)

@@ -22,7 +22,7 @@ from moldau.storage.compaction.compaction_pace import Pace
 from moldau.storage.compaction.compaction_pipe import GREETING, PROGRESS, TICK_MS, Hangup, Pipe
 from moldau.storage.compaction.compaction_plan import SourceSegment
 from moldau.storage.compaction.compaction_round import Counts, Limits, Refused
-from moldau.storage.compaction.compaction_work import Steps
+from moldau.storage.compaction.compaction_work import CompactionSteps
 from moldau.storage.storage_faults import StorageFault
 
 log = logging.getLogger("kafka.log.LogCleaner")
@@ -76,7 +76,7 @@ class InProcess:
         """None before it is ready for work."""
         return self._process.pid if self._process is not None and self._pipe is not None else None
 
-    def steps_of(self, job: Job, limits: Limits, pace: Pace) -> Steps:
+    def steps_of(self, job: Job, limits: Limits, pace: Pace) -> CompactionSteps:
         size_bytes = sum(segment.size_bytes for segment in job.what.segments)
         is_large = size_bytes >= self._round_bytes_min
         if is_large and time.monotonic() >= self._start_after and _can_start():
@@ -166,8 +166,8 @@ class InProcess:
 class _AskedSteps:
     """The steps of a round, done by the process."""
 
-    def __init__(self, place: InProcess, job: Job, limits: Limits, pace: Pace) -> None:
-        self._place = place
+    def __init__(self, runner: InProcess, job: Job, limits: Limits, pace: Pace) -> None:
+        self._runner = runner
         self._job = job
         self._limits = limits
         self._pace = pace
@@ -188,7 +188,7 @@ class _AskedSteps:
         """The process lets go of its memory when it is given the next round, or ends."""
 
     def _ask(self, order: tuple[Any, ...], *, may_start: bool) -> None:
-        outcome, *more = self._place.ask(self._job, order, may_start=may_start)
+        outcome, *more = self._runner.ask(self._job, order, may_start=may_start)
         if outcome == "refused":
             raise Refused(*more)
         if outcome == "failed":

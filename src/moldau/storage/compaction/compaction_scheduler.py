@@ -16,7 +16,7 @@ from functools import partial
 
 from moldau.model.clock import Clock
 from moldau.model.names import Offset, TopicPartition
-from moldau.storage.compaction.compaction_job import CleanerSettings, InThread, Job, Place
+from moldau.storage.compaction.compaction_job import CleanerSettings, InThread, Job, RoundRunner
 from moldau.storage.compaction.compaction_pace import Pace
 from moldau.storage.compaction.compaction_plan import Dirt, Lags, measure_dirt
 from moldau.storage.directories.log_store import LogStore
@@ -50,18 +50,18 @@ class Cleaner:
         settings: Callable[[], CleanerSettings],
         clock: Clock,
         new_thread: Callable[[], Threads],
-        new_place: Callable[[], Place] = InThread,
+        new_runner: Callable[[], RoundRunner] = InThread,
     ) -> None:
         """`high_watermark` is None for a partition that is not to be touched; `new_thread` makes
-        one for each of log.cleaner.threads, `new_place` what that thread has for its rounds."""
+        one for each of log.cleaner.threads, `new_runner` what that thread has for its rounds."""
         self._logs = logs
         self._high_watermark = high_watermark
         self._settings = settings
         self._clock = clock
         self._new_thread = new_thread
-        self._new_place = new_place
+        self._new_runner = new_runner
         self._threads: list[Threads] = []
-        self._places: list[Place] = []
+        self._runners: list[RoundRunner] = []
         self._resting: set[int] = set()
         self._jobs: dict[int, Job] = {}
         self._uncleanable: dict[TopicPartition, PartitionLog] = {}
@@ -107,7 +107,7 @@ class Cleaner:
             if found is None:
                 break
             self._begin(number, *found, settings)
-        for number in range(len(self._places)):
+        for number in range(len(self._runners)):
             if number not in self._jobs:
                 self._rest(number)
 
@@ -116,7 +116,7 @@ class Cleaner:
         self._is_stopped = True
         for job in self._jobs.values():
             job.stop()
-        for number in range(len(self._places)):
+        for number in range(len(self._runners)):
             self._rest(number)
         for thread in self._threads:
             thread.stop()
@@ -194,7 +194,7 @@ class Cleaner:
             self._give_up(partition_log, str(fault))
             return
         pace = Pace(self._clock, settings.bytes_per_second_each)
-        job.steps = self._place(number).steps_of(job, settings.limits, pace)
+        job.steps = self._runner(number).steps_of(job, settings.limits, pace)
         self._jobs[number] = job
         self._resting.discard(number)
         log.info(
@@ -219,19 +219,19 @@ class Cleaner:
             self._threads.append(self._new_thread())
         return self._threads[number]
 
-    def _place(self, number: int) -> Place:
-        while len(self._places) <= number:
-            self._places.append(self._new_place())
-        return self._places[number]
+    def _runner(self, number: int) -> RoundRunner:
+        while len(self._runners) <= number:
+            self._runners.append(self._new_runner())
+        return self._runners[number]
 
     def _rest(self, number: int) -> None:
         """Once per streak of rounds; in the thread, after what that has still to do."""
         if number in self._resting:
             return
         self._resting.add(number)
-        place = self._places[number]
+        runner = self._runners[number]
 
-        self._thread(number).run(place.rest, _report)
+        self._thread(number).run(runner.rest, _report)
 
     def _stepped(self, job: Job, fault: StorageFault | None) -> None:
         """A step is over: put its group in place and take the next."""

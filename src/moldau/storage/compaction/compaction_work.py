@@ -36,7 +36,7 @@ class MapTooSmall(Refused):
     """One batch has more keys than the map takes, so no round would ever get past it."""
 
 
-class Steps(Protocol):
+class CompactionSteps(Protocol):
     """A round as the loop sees it: `map_keys` comes first, then `write` for each of `groups` in
     order. Both block; the loop puts a group in place before it asks for the next."""
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from moldau.controller.broker_requests.state_requests import stopped_for_good
 from moldau.controller.cluster_commands import ConfirmDeleted, SeeReplicas
 from moldau.controller.cluster_facts import Replica
-from moldau.controller.telling.state_requests import stopped_for_good
 from moldau.model.errors import Error
 from moldau.model.names import BrokerId, TopicPartition
 from moldau.wire.messages.replication import (

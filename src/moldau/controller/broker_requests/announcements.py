@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from moldau.controller.broker_requests.state_requests import FULL, PARTIAL, RequestWriter
 from moldau.controller.cluster_facts import (
     DeletionsQueued,
     LivenessChanged,
@@ -20,7 +21,6 @@ from moldau.controller.cluster_facts import (
 )
 from moldau.controller.cluster_state import ClusterState, has_state, places_of
 from moldau.controller.controller_facts import PartitionsAdded, PartitionsChanged, TopicCreated
-from moldau.controller.telling.state_requests import FULL, PARTIAL, RequestWriter
 from moldau.engine.machine import Send
 from moldau.model.cluster import PartitionImage, TopicImage
 from moldau.model.names import BrokerId, TopicId, TopicPartition

@@ -28,7 +28,7 @@ from moldau.wire.messages.replication import (
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
-    from moldau.controller.telling.announcements import AnnouncedPartition, StoppedReplica
+    from moldau.controller.broker_requests.announcements import AnnouncedPartition, StoppedReplica
 
 LEADER_DURING_DELETE = -2
 """Tells brokers to forget the partition."""
