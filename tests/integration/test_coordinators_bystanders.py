@@ -211,6 +211,10 @@ def test_what_cannot_be_stored_is_refused_to_its_sender_and_bystanders_stay(
     assert answers == {what: EXPECTED.get(what, CLOSED) for what in HOSTILE}
 
 
+LEFT_BYTES_MAX = 80 * 1024 * 1024
+"""Twice what groups may take, and what else was loaded; without a limit it would be 200 MB."""
+
+
 def resident_bytes(pid: int) -> int:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -235,4 +239,5 @@ def test_members_that_hang_up_leave_no_more_behind_than_groups_may_take(tmp_path
                 connection.sendall(encode_request(JOIN_GROUP, 3, 7, "hostile", request))
         # Without a limit it would wait for others to join, as they did.
         assert told(call(broker, request, 3)) is Error.COORDINATOR_NOT_AVAILABLE
-        assert resident_bytes(broker.pid) - before < 120 * 1024 * 1024
+        # The requests themselves, all of them at once perhaps, are given back a little later.
+        eventually(lambda: resident_bytes(broker.pid) - before < LEFT_BYTES_MAX, SECONDS_MAX)

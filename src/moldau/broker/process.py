@@ -17,7 +17,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from moldau.broker.background_jobs import Background
 from moldau.broker.broker import Broker, StartFault
+from moldau.broker.freed_memory import plan_trimming
 from moldau.broker.log_setup import set_up_logging
 from moldau.config.broker_config import BrokerConfig
 from moldau.net.connection import Connection
@@ -87,9 +89,12 @@ class _Process:
             loop.add_signal_handler(number, self._signalled, number)
         broker = Broker(self._config, loop)
         watch = watch_loop(loop, lambda: broker.state.value)
+        upkeep = Background(loop)
+        plan_trimming(upkeep)
         try:
             return await self._run(broker, loop)
         finally:
+            await upkeep.stop()
             if watch is not None:
                 watch.stop()
 
