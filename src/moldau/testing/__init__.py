@@ -7,6 +7,7 @@
         broker.producer().send("orders", b"3 apples").result(10)
         assert broker.read("orders", count=1)[0].value == b"3 apples"
 
+`broker(security="SASL_SSL")` is a secured one, with its own authority and users; see `Security`.
 With pytest the fixtures `moldau_broker`, `moldau_broker_in_process` and `moldau_cluster` give the
 same objects. `cluster()` has several brokers on a ZooKeeper, `zookeeper()` is that alone; both need
 Java. `BrokerProcess` is the bare process, for tests of how it starts and ends. Names are loaded
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from moldau.testing.local_broker import broker as broker
     from moldau.testing.local_cluster import LocalCluster as LocalCluster
     from moldau.testing.local_cluster import cluster as cluster
+    from moldau.testing.security import Security as Security
     from moldau.testing.zookeeper_process import ZooKeeperProcess as ZooKeeperProcess
     from moldau.testing.zookeeper_process import ZooKeeperStartError as ZooKeeperStartError
     from moldau.testing.zookeeper_process import ensemble as ensemble
@@ -45,6 +47,7 @@ __all__ = [
     "Faults",
     "LocalBroker",
     "LocalCluster",
+    "Security",
     "ZooKeeperProcess",
     "ZooKeeperStartError",
     "broker",
@@ -62,6 +65,7 @@ _HOMES = {
     "Faults": "faults",
     "LocalBroker": "local_broker",
     "LocalCluster": "local_cluster",
+    "Security": "security",
     "ZooKeeperProcess": "zookeeper_process",
     "ZooKeeperStartError": "zookeeper_process",
     "broker": "local_broker",

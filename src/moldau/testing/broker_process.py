@@ -11,6 +11,7 @@ port that was free a moment ago. What the broker printed is in `log_text`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -20,7 +21,12 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    import ssl
+
+    from moldau.testing.security import Security
 
 HOST = "127.0.0.1"
 START_SECONDS_MAX = 60.0
@@ -54,10 +60,13 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def answers(port: int, timeout_s: float = 1.0) -> bool:
-    """Whether something on that port answers an ApiVersions request."""
+def answers(port: int, timeout_s: float = 1.0, context: ssl.SSLContext | None = None) -> bool:
+    """Whether something on that port answers an ApiVersions request, over TLS with a context."""
     try:
-        with socket.create_connection((HOST, port), timeout_s) as client:
+        with contextlib.ExitStack() as stack:
+            client = stack.enter_context(socket.create_connection((HOST, port), timeout_s))
+            if context is not None:
+                client = stack.enter_context(context.wrap_socket(client, server_hostname=HOST))
             client.sendall(API_VERSIONS_V0)
             return len(client.recv(4)) > 0
     except OSError:
@@ -79,9 +88,10 @@ class BrokerProcess:
         environment: Mapping[str, str] | None = None,
         main: str = "moldau.main",
         prefix: Sequence[str] = (),
+        security: Security | None = None,
     ) -> None:
         """`main` is the module to run, for a broker that a test has tampered with; `prefix` a
-        command that runs it."""
+        command that runs it. With `security` its listener is a secured one."""
         self.prefix = prefix
         self.directory = directory
         self.main = main
@@ -94,10 +104,17 @@ class BrokerProcess:
         # greeting in the log when the tests are run by make.
         own = {"MOLDAU_RUN_DIR": str(directory / "run"), "MAKELEVEL": ""}
         self._environment = {**own, **(environment or {})}
+        self.probe_context: ssl.SSLContext | None = None
+        secured: Mapping[str, str] = {}
+        if security is not None:
+            security.prepare(directory, self.data)
+            secured = security.broker_settings(self.bootstrap)
+            self.probe_context = security.probe_context()
         self.settings = {
             "broker.id": "0",
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.data),
+            **secured,
             **(overrides or {}),
         }
 
@@ -142,7 +159,7 @@ class BrokerProcess:
     def wait_until_it_answers(self) -> None:
         assert self.process is not None, "the broker was not started"
         deadline = time.monotonic() + self.start_seconds_max
-        while not answers(self.port):
+        while not answers(self.port, context=self.probe_context):
             has_ended = self.process.poll() is not None
             if has_ended or time.monotonic() > deadline:
                 why = "it ended" if has_ended else f"no answer in {self.start_seconds_max:g} s"

@@ -119,8 +119,10 @@ class Faults:
     `api` is the name of a request ("Produce", "Fetch", "OffsetCommit") or its number, `client_id`
     limits a fault to one client's connections, `count` to so many times."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Proxy, *, is_blind: bool = False) -> None:
+        """`is_blind`: under TLS the proxy cannot tell one request from another."""
         self._proxy = proxy
+        self._is_blind = is_blind
 
     def delay(
         self,
@@ -199,6 +201,8 @@ class Faults:
 
     def drop_connections(self, client_id: str | None = None) -> int:
         """Break the connections that are open, all or those of one client; how many they were."""
+        if client_id is not None:
+            self._must_see("one client")
         return self._proxy.drop(client_id)
 
     def end_all(self) -> None:
@@ -207,9 +211,17 @@ class Faults:
             fault.end()
 
     def _add(self, kind: Kind, **limits: Any) -> Fault:
+        self._must_see("requests")
         fault = Fault(kind, self._proxy, **limits)
         self._proxy.add(fault)
         return fault
+
+    def _must_see(self, what: str) -> None:
+        if self._is_blind:
+            raise ValueError(
+                f"under TLS faults cannot be aimed at {what}; refuse_connections and "
+                "drop_connections go, and SASL_PLAINTEXT shows its requests"
+            )
 
 
 def api_key(api: str | int) -> int:

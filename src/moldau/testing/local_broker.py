@@ -19,6 +19,7 @@ from moldau.testing.broker_process import HOST, BrokerStartError, free_port
 from moldau.testing.faults import Faults
 from moldau.testing.proxy import Proxy
 from moldau.testing.runners import ProcessRunner, Runner, ThreadRunner
+from moldau.testing.security import Security
 
 if TYPE_CHECKING:
     from moldau.client.admin.blocking_admin import Admin
@@ -67,8 +68,10 @@ class LocalBroker:
         *,
         in_process: bool = False,
         with_faults: bool = True,
+        security: Security | str | None = None,
     ) -> None:
         self.directory = Path(directory)
+        self._security = Security.of(security)
         self._given = {key: _text(value) for key, value in (settings or {}).items()}
         self._runner: Runner = ThreadRunner() if in_process else ProcessRunner(self.directory)
         self._with_faults = with_faults
@@ -89,6 +92,27 @@ class LocalBroker:
     def bootstrap(self) -> str:
         """For any Kafka client: its bootstrap.servers."""
         return f"{HOST}:{self.port}"
+
+    @property
+    def security(self) -> Security:
+        """How it is secured: for settings of other users, and certificates."""
+        if self._security is None:
+            raise BrokerNotRunningError(
+                'this broker is not secured: make it with security="SASL_SSL"'
+            )
+        return self._security
+
+    @property
+    def client_settings(self) -> dict[str, str]:
+        """What Moldau's clients, and Java's, need to reach it and to be let in."""
+        own = {} if self._security is None else self._security.client_settings()
+        return {"bootstrap.servers": self.bootstrap, **own}
+
+    @property
+    def librdkafka_settings(self) -> dict[str, str]:
+        """The same for confluent-kafka and whatever else is made of librdkafka."""
+        own = {} if self._security is None else self._security.librdkafka_settings()
+        return {"bootstrap.servers": self.bootstrap, **own}
 
     @property
     def data(self) -> Path:
@@ -119,7 +143,7 @@ class LocalBroker:
             raise BrokerNotRunningError(
                 "this broker has no faults: it was not started, or was made with_faults=False"
             )
-        return Faults(self._proxy)
+        return Faults(self._proxy, is_blind=self._security is not None and self._security.has_tls)
 
     # Its life
 
@@ -130,6 +154,9 @@ class LocalBroker:
         self.directory.mkdir(parents=True, exist_ok=True)
         if self._with_faults and self._proxy is None:
             self._proxy = Proxy()
+        if self._security is not None:
+            self._security.prepare(self.directory, self.data)
+            self._runner.probe_context = self._security.probe_context()
         for tries_left in reversed(range(START_TRIES)):
             port = self._port or free_port()
             try:
@@ -287,13 +314,21 @@ class LocalBroker:
 
     def _settings(self, port: int) -> dict[str, str]:
         settings = {**SETTINGS, "log.dirs": str(self.data)}
-        settings["listeners"] = f"PLAINTEXT://{HOST}:{port}"
-        if self._proxy is not None:
-            settings["advertised.listeners"] = f"PLAINTEXT://{HOST}:{self._proxy.port}"
+        address = f"{HOST}:{port}"
+        advertised = None if self._proxy is None else f"{HOST}:{self._proxy.port}"
+        if self._security is not None:
+            return {
+                **settings,
+                **self._security.broker_settings(address, advertised),
+                **self._given,
+            }
+        settings["listeners"] = f"PLAINTEXT://{address}"
+        if advertised is not None:
+            settings["advertised.listeners"] = f"PLAINTEXT://{advertised}"
         return {**settings, **self._given}
 
     def _client_settings(self, config: Mapping[str, Any] | None) -> dict[str, Any]:
-        return {"bootstrap.servers": self.bootstrap, **(config or {})}
+        return {**self.client_settings, **(config or {})}
 
     def _own_admin(self) -> Admin:
         from moldau.client.admin.blocking_admin import Admin
@@ -325,6 +360,7 @@ def broker(
     *,
     in_process: bool = False,
     with_faults: bool = True,
+    security: Security | str | None = None,
     directory: str | os.PathLike[str] | None = None,
 ) -> Iterator[LocalBroker]:
     """A broker for the length of a `with` block.
@@ -334,13 +370,20 @@ def broker(
 
     `settings` are those of server.properties. `in_process` runs it on a thread of this process:
     faster to start, but it cannot be killed or paused. `with_faults=False` leaves out the proxy, so
-    that clients reach the broker directly, for tests that measure. Without a `directory` the data
-    goes to a temporary one and is removed at the end."""
+    that clients reach the broker directly, for tests that measure. `security` is a protocol ("SSL",
+    "SASL_SSL", "SASL_PLAINTEXT") or a `Security`. Without a `directory` the data goes to a
+    temporary one and is removed at the end."""
     with contextlib.ExitStack() as stack:
         if directory is None:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="moldau-"))
         yield stack.enter_context(
-            LocalBroker(directory, settings, in_process=in_process, with_faults=with_faults)
+            LocalBroker(
+                directory,
+                settings,
+                in_process=in_process,
+                with_faults=with_faults,
+                security=security,
+            )
         )
 
 

@@ -19,6 +19,7 @@ import pytest
 if TYPE_CHECKING:
     from moldau.testing.local_broker import LocalBroker
     from moldau.testing.local_cluster import LocalCluster
+    from moldau.testing.security import Security
 
 
 @pytest.fixture
@@ -28,25 +29,40 @@ def moldau_broker_settings() -> Mapping[str, Any]:
 
 
 @pytest.fixture
+def moldau_broker_security() -> Security | str | None:
+    """How the broker is secured: override it with "SASL_SSL", "SSL", "SASL_PLAINTEXT", or a
+    `moldau.testing.Security`."""
+    return None
+
+
+@pytest.fixture
 def moldau_broker(
-    tmp_path: Path, moldau_broker_settings: Mapping[str, Any]
+    tmp_path: Path,
+    moldau_broker_settings: Mapping[str, Any],
+    moldau_broker_security: Security | str | None,
 ) -> Iterator[LocalBroker]:
     """A fresh broker in a process of its own, for one test."""
     from moldau.testing.local_broker import LocalBroker
 
-    with LocalBroker(tmp_path / "moldau", moldau_broker_settings) as broker:
+    directory = tmp_path / "moldau"
+    security = moldau_broker_security
+    with LocalBroker(directory, moldau_broker_settings, security=security) as broker:
         yield broker
 
 
 @pytest.fixture
 def moldau_broker_in_process(
-    tmp_path: Path, moldau_broker_settings: Mapping[str, Any]
+    tmp_path: Path,
+    moldau_broker_settings: Mapping[str, Any],
+    moldau_broker_security: Security | str | None,
 ) -> Iterator[LocalBroker]:
     """A fresh broker on a thread of the tests' process: faster, but not to be killed or paused."""
     from moldau.testing.local_broker import LocalBroker
 
     directory = tmp_path / "moldau-in-process"
-    with LocalBroker(directory, moldau_broker_settings, in_process=True) as broker:
+    security = moldau_broker_security
+    settings = moldau_broker_settings
+    with LocalBroker(directory, settings, in_process=True, security=security) as broker:
         yield broker
 
 

@@ -16,10 +16,15 @@ from moldau.testing.broker_process import BrokerStartError, BrokerStopError, Chi
 from moldau.testing.own_loop import OwnLoop
 
 if TYPE_CHECKING:
+    import ssl
+
     from moldau.broker.broker import Broker
 
 
 class Runner(Protocol):
+    probe_context: ssl.SSLContext | None
+    """How to ask whether it answers; None in plain text."""
+
     def start(self, settings: Mapping[str, str], port: int) -> None:
         """Return once the port accepts connections. BrokerStartError says why it does not."""
 
@@ -41,6 +46,7 @@ class Runner(Protocol):
 
 class ProcessRunner:
     def __init__(self, directory: Path) -> None:
+        self.probe_context: ssl.SSLContext | None = None
         self._directory = directory
         self._process: ChildProcess | None = None
 
@@ -58,6 +64,7 @@ class ProcessRunner:
 
     def start(self, settings: Mapping[str, str], port: int) -> None:
         self._process = ChildProcess(self._directory, port=port, overrides=settings)
+        self._process.probe_context = self.probe_context
         self._process.start()
 
     def stop(self) -> None:
@@ -83,6 +90,7 @@ class ProcessRunner:
 
 class ThreadRunner:
     def __init__(self) -> None:
+        self.probe_context: ssl.SSLContext | None = None
         self._own: OwnLoop | None = None
         self._broker: Broker | None = None
 
