@@ -41,8 +41,11 @@ def test_what_would_be_left_undone_is_refused(tmp_path: Path, key: str, value: s
 
 
 def test_a_refused_secret_is_not_shown(tmp_path: Path) -> None:
-    said = refusal(tmp_path, {"delegation.token.secret.key": "swordfish"})
-    assert "delegation.token.secret.key: there are no delegation tokens yet" in said
+    jaas = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
+    listeners = "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0"
+    listener = {"listeners": listeners, "sasl.enabled.mechanisms": "PLAIN"}
+    said = refusal(tmp_path, {**listener, jaas: "swordfish required;"})
+    assert jaas in said
     assert "swordfish" not in said
 
 

@@ -301,6 +301,7 @@ class Broker:
             clock=self._clock,
             log_levels=BrokerLoggers(),
             user_credentials=self._security.user_credentials,
+            delegation_tokens=self._security.delegation_tokens,
             access_lists=self._security.access_lists,
             authorizer=self._security.authorizer,
         )
@@ -325,6 +326,8 @@ class Broker:
         self._scrubber = plan_scrubber(self._background, parts)
         assert self._coordinators is not None
         self._coordinators.plan_jobs(self._background.every)
+        assert self._security is not None
+        self._security.plan_jobs(self._background)
         told = [] if self._cluster is None else [self._cluster.tell_of_failed_directory]
         metadata = logs.directories[0] if self._cluster is None else None
         follow_failures(logs, [self._follow_roles, *told], self.has_failed, metadata)

@@ -20,6 +20,10 @@ COMMANDS = {
         "moldau.cli.servers.configs",
         "show and change settings of topics, brokers and groups",
     ),
+    "delegation-tokens": (
+        "moldau.cli.security.delegation_tokens",
+        "create, renew, expire and show delegation tokens",
+    ),
     "console-producer": ("moldau.cli.records.console_producer", "send lines as records"),
     "console-consumer": ("moldau.cli.records.console_consumer", "print records as they arrive"),
     "consumer-groups": ("moldau.cli.groups.consumer_groups", "show lag, reset and delete groups"),

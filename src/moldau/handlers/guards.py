@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 FREE: Final = frozenset({17, 18, 36})
 """Logging in, ApiVersions."""
-ASKS_ITSELF: Final = frozenset({1})
-"""A Fetch may name nothing and mean what its session remembers."""
+ASKS_ITSELF: Final = frozenset({1, 38, 39, 40, 41})
+"""A Fetch may name nothing and mean what its session remembers; what somebody may do with a
+delegation token depends on whose it is."""
 
 
 def needs(

@@ -145,6 +145,17 @@ def _acls() -> Handlers:
     return {29: served.describe_acls, 30: served.create_acls, 31: served.delete_acls}
 
 
+def _delegation_tokens() -> Handlers:
+    from moldau.handlers.admin import delegation_tokens as served
+
+    return {
+        38: served.create_delegation_token,
+        39: served.renew_delegation_token,
+        40: served.expire_delegation_token,
+        41: served.describe_delegation_token,
+    }
+
+
 def _scram_credentials() -> Handlers:
     from moldau.handlers.admin import scram_credentials as served
 
@@ -269,6 +280,10 @@ ROUTES: dict[int, Route] = {
         Route(35, _log_dirs, 1, 5),
         Route(36, _sasl, 0, 2),
         Route(37, _topics, 0, 3),
+        Route(38, _delegation_tokens, 1, 3),
+        Route(39, _delegation_tokens, 1, 2),
+        Route(40, _delegation_tokens, 1, 2),
+        Route(41, _delegation_tokens, 1, 3),
         Route(42, _group_admin, 0, 2),
         Route(43, _elections, 0, 2),
         Route(44, _configs, 0, 1),

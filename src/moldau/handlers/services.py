@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from moldau.cluster.access_lists import AccessLists
     from moldau.cluster.cluster_controller import ClusterController
     from moldau.cluster.controller import Controller
+    from moldau.cluster.delegation_tokens import DelegationTokens
     from moldau.cluster.user_credentials import UserCredentials
     from moldau.config.broker_config import BrokerConfig
     from moldau.coordinators.coordinator import Coordinator
@@ -103,6 +104,8 @@ class Services:
     clock: Clock
     log_levels: LogLevels
     user_credentials: UserCredentials
+    delegation_tokens: DelegationTokens | None = None
+    """None where they are switched off."""
     access_lists: AccessLists | None = None
     """None where no authorizer is configured."""
     authorizer: Authorizer = OPEN_AUTHORIZER

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import re
+from typing import Any
+
 import pytest
 
+from moldau.security.sasl import scram_server
 from moldau.security.sasl.sasl_failures import SaslFailure
 from moldau.security.sasl.sasl_mechanism import SCRAM_SHA_256, SCRAM_SHA_512
 from moldau.security.sasl.scram_client import ScramClient
@@ -199,3 +204,47 @@ def test_a_credential_hides_its_keys() -> None:
     for text in (repr(credential), str(credential), f"{credential}"):
         assert "stored" not in text
         assert "hidden" in text
+
+
+def test_the_salt_of_an_unknown_user_looks_like_one_that_kafka_made() -> None:
+    """130 random bits to base 36: 25 or 26 signs nearly always, the same at each try, another for
+    the other mechanism."""
+
+    def salt(name: str, mechanism: str = SCRAM_SHA_256) -> bytes:
+        broker = ScramServer(mechanism, lambda name, token: None, SERVER_NONCE, SECRET)
+        first = f"n,,n={name},r=abc".encode()
+        return base64.b64decode(broker.evaluate(first, 0).split(b",s=")[1].split(b",")[0])
+
+    salts = [salt(f"nobody{number}") for number in range(200)]
+    assert all(re.fullmatch(rb"[1-9a-z][0-9a-z]{22,25}", each) for each in salts)
+    assert {25, 26} <= {len(each) for each in salts}
+    assert salts == [salt(f"nobody{number}") for number in range(200)]
+    assert salt("nobody", SCRAM_SHA_512) != salt("nobody")
+
+
+def test_known_and_unknown_users_cost_the_same_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes and MACs are counted: a clock would tell less, and not each time the same."""
+    counted: list[str] = []
+    real_digest, real_mac = scram_server.digest, scram_server.mac
+
+    def counting(name: str, real: Any) -> Any:
+        def counted_call(*arguments: Any) -> Any:
+            counted.append(name)
+            return real(*arguments)
+
+        return counted_call
+
+    monkeypatch.setattr(scram_server, "digest", counting("digest", real_digest))
+    monkeypatch.setattr(scram_server, "mac", counting("mac", real_mac))
+
+    def steps(name: str) -> list[str]:
+        counted.clear()
+        broker = server(user=account_of("user", "pencil"))
+        client = ScramClient(SCRAM_SHA_256, name, "wrong", CLIENT_NONCE)
+        final = client.evaluate(broker.evaluate(client.first(), 0))
+        assert final is not None
+        with pytest.raises(SaslFailure):
+            broker.evaluate(final, 0)
+        return list(counted)
+
+    assert steps("user") == steps("nobody") != []

@@ -16,15 +16,13 @@ from moldau.security.sasl.oauthbearer import OAuthBearerServer
 from moldau.security.sasl.plain import PlainServer, check_against
 from moldau.security.sasl.sasl_connection import SaslRules
 from moldau.security.sasl.sasl_mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslServer
-from moldau.security.sasl.scram_keys import HASHES
+from moldau.security.sasl.scram_keys import HASHES, RANDOM_BYTES, random_text
 from moldau.security.sasl.scram_server import ScramLookup, ScramServer
 from moldau.security.sasl.unsecured_token import unsecured_validator
 
 JAAS = "sasl.jaas.config"
 CALLBACK_HANDLER = "sasl.server.callback.handler.class"
 REAUTHENTICATION = "connections.max.reauth.ms"
-DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-NONCE_BYTES = 20
 
 
 class LoginSources(NamedTuple):
@@ -34,7 +32,7 @@ class LoginSources(NamedTuple):
     """By mechanism."""
     random_bytes: Callable[[int], bytes]
     secret: bytes
-    """Of this process: makes up what stands for users that do not exist."""
+    """Makes up what stands for users that do not exist."""
 
 
 def sasl_rules(config: BrokerConfig, listener: str, sources: LoginSources) -> SaslRules:
@@ -74,7 +72,7 @@ def _start(
     assert mechanism in HASHES
     lookup = sources.scram_lookup(mechanism)
     return lambda: ScramServer(
-        mechanism, lookup, nonce(sources.random_bytes(NONCE_BYTES)), sources.secret
+        mechanism, lookup, random_text(sources.random_bytes(RANDOM_BYTES)), sources.secret
     )
 
 
@@ -119,12 +117,3 @@ def _value(
         if key in texts:
             return key, texts[key]
     return name, texts.get(name)
-
-
-def nonce(drawn: bytes) -> str:
-    number = int.from_bytes(drawn)
-    signs = []
-    while number:
-        number, digit = divmod(number, len(DIGITS))
-        signs.append(DIGITS[digit])
-    return "".join(signs) or DIGITS[0]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Awaitable, Callable
 
 from moldau.broker.access.list_authorizer import ListAuthorizer
+from moldau.broker.background_jobs import Background
 from moldau.broker.machine_environment import Surroundings
 from moldau.cluster.access_lists import AccessLists
+from moldau.cluster.delegation_tokens import DelegationTokens
 from moldau.cluster.metadata_retries import patiently
 from moldau.cluster.user_credentials import UserCredentials
 from moldau.config.broker_config import BrokerConfig
@@ -18,9 +21,12 @@ from moldau.net.acceptor import Listener
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
 from moldau.security.acl.authorizer import Authorizer as AclRules
 from moldau.security.naming.principal import parse_super_users
+from moldau.security.sasl.scram_keys import RANDOM_BYTES, random_text
 from moldau.security.sasl.scram_server import ScramAccount, ScramLookup
+from moldau.security.tokens.delegation_token import TokenRules
 
 SECRET_BYTES = 32
+DECOY_PURPOSE = b"salts of users that do not exist"
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 TLS_PROTOCOLS = ("SSL", "SASL_SSL")
 
@@ -43,6 +49,16 @@ class SecurityParts:
         self.user_credentials = UserCredentials(
             store, clock=clock, timers=timers, is_alone=is_alone
         )
+        token_secret = (config().delegation_token_secret_key or "").encode()
+        self.delegation_tokens = (
+            self._delegation_tokens(store, token_secret, is_alone) if token_secret else None
+        )
+        # From what all brokers know, if there is such a thing: they all make up the same salts.
+        self._decoy_secret = (
+            hmac.digest(token_secret, DECOY_PURPOSE, "sha256")
+            if token_secret
+            else around.random_bytes(SECRET_BYTES)
+        )
         self.authorizer: Authorizer = OPEN_AUTHORIZER
         self.access_lists: AccessLists | None = None
         if config().authorizer_class_name:
@@ -59,8 +75,7 @@ class SecurityParts:
         from moldau.broker.access.sasl_entrance import SaslEntrance
         from moldau.broker.access.sasl_settings import LoginSources
 
-        random_bytes = self._around.random_bytes
-        sources = LoginSources(self._scram_lookup, random_bytes, random_bytes(SECRET_BYTES))
+        sources = LoginSources(self._scram_lookup, self._around.random_bytes, self._decoy_secret)
         return SaslEntrance(transports, listener.name, self._config, sources, self._around.clock)
 
     def _transports(self, listener: Listener) -> Entrance:
@@ -70,10 +85,39 @@ class SecurityParts:
 
         return TlsEntrance(listener.name, self._config)
 
+    def _delegation_tokens(
+        self, store: MetadataStore, secret: bytes, is_alone: bool
+    ) -> DelegationTokens:
+        random_bytes = self._around.random_bytes
+
+        def rules() -> TokenRules:
+            config = self._config()
+            return TokenRules(
+                config.delegation_token_max_lifetime_ms, config.delegation_token_expiry_time_ms
+            )
+
+        return DelegationTokens(
+            store,
+            secret,
+            rules,
+            clock=self._around.clock,
+            timers=self._timers,
+            random_bytes=random_bytes,
+            new_salt=lambda: random_text(random_bytes(RANDOM_BYTES)).encode("ascii"),
+            is_alone=is_alone,
+        )
+
+    def plan_jobs(self, background: Background) -> None:
+        tokens = self.delegation_tokens
+        if tokens is not None:
+            interval_ms = self._config().delegation_token_expiry_check_interval_ms
+            background.every("delete-expired-tokens", interval_ms, tokens.sweep)
+
     def _scram_lookup(self, mechanism: str) -> ScramLookup:
         def look_up(name: str, is_token: bool) -> ScramAccount | None:
             if is_token:
-                return None  # there are no delegation tokens
+                tokens = self.delegation_tokens
+                return None if tokens is None else tokens.account(name, mechanism)
             credential = self.user_credentials.find(name, mechanism)
             return None if credential is None else ScramAccount(credential, name)
 
@@ -84,6 +128,9 @@ class SecurityParts:
         StoreError."""
         await self._patiently(self.user_credentials.load)
         self.user_credentials.start()
+        if self.delegation_tokens is not None:
+            await self._patiently(self.delegation_tokens.load)
+            self.delegation_tokens.start()
         if self.access_lists is not None:
             await self._patiently(self.access_lists.load)
             self.access_lists.start()
@@ -98,6 +145,8 @@ class SecurityParts:
 
     async def close(self) -> None:
         await self.user_credentials.stop()
+        if self.delegation_tokens is not None:
+            await self.delegation_tokens.stop()
         if self.access_lists is not None:
             await self.access_lists.stop()
 

@@ -31,8 +31,6 @@ from moldau.wire.messages.scram import (
     UserName,
 )
 
-SALT_BYTES = 24
-
 
 class Acl(NamedTuple):
     """`Acl("User:alice", AclResourceType.TOPIC, "orders", AclOperation.READ)`"""
@@ -173,7 +171,11 @@ class SecurityAdmin(AdminRequests):
         import hashlib
         import secrets
 
-        salt = secrets.token_bytes(SALT_BYTES) if salt is None else salt
+        from moldau.security.sasl.scram_keys import RANDOM_BYTES, random_text
+
+        if salt is None:
+            # In the form of Kafka's: what a broker makes up for unknown users looks like it.
+            salt = random_text(secrets.token_bytes(RANDOM_BYTES)).encode("ascii")
         digest = "sha256" if mechanism is ScramMechanism.SCRAM_SHA_256 else "sha512"
         row = ScramCredentialUpsertion(
             name=user,

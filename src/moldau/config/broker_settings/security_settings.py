@@ -23,8 +23,6 @@ NO_PLUG_INS = "classes of the JVM cannot be loaded"
 ANY_NAME = "a certificate that is read anew may carry any name"
 NO_BROKER_SASL = "brokers cannot log in to one another yet, and where they should the start fails"
 JAAS_PLACE = "brokers read it for one listener and mechanism only"
-NO_TOKENS = "there are no delegation tokens yet, and delegation.token.secret.key is refused"
-TOKENS_ASKED = "there are no delegation tokens yet; leave it out"
 NO_OAUTH = "OAuth tokens are not supported"
 
 AUTHORIZERS = (
@@ -222,15 +220,14 @@ class SecuritySettings(Settings):
     # Delegation tokens
     delegation_token_secret_key: Password | None = setting(
         "delegation.token.secret.key", aliases=("delegation.token.master.key",),
-        refused=TOKENS_ASKED,
         doc="Secret that signs delegation tokens, the same on all brokers; without it there are "
             "none.")
     delegation_token_max_lifetime_ms: Long = setting(
-        "delegation.token.max.lifetime.ms", 7 * DAY, at_least=1, no_effect=NO_TOKENS,
+        "delegation.token.max.lifetime.ms", 7 * DAY, at_least=1,
         doc="A token cannot be renewed beyond this age.")
     delegation_token_expiry_time_ms: Long = setting(
-        "delegation.token.expiry.time.ms", 1 * DAY, at_least=1, no_effect=NO_TOKENS,
+        "delegation.token.expiry.time.ms", 1 * DAY, at_least=1,
         doc="A token is good for this long unless it is renewed.")
     delegation_token_expiry_check_interval_ms: Long = setting(
-        "delegation.token.expiry.check.interval.ms", 1 * HOUR, at_least=1, no_effect=NO_TOKENS,
+        "delegation.token.expiry.check.interval.ms", 1 * HOUR, at_least=1,
         doc="How often expired tokens are looked for.")

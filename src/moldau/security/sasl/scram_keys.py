@@ -18,6 +18,9 @@ from moldau.security.sasl.sasl_mechanism import SCRAM_SHA_256, SCRAM_SHA_512
 ITERATIONS_MIN = 4096
 ITERATIONS_MAX = 16384
 HASHES = {SCRAM_SHA_256: "sha256", SCRAM_SHA_512: "sha512"}
+RANDOM_BYTES = 17
+_RANDOM_BITS = 130
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 TYPE_NUMBERS = {1: SCRAM_SHA_256, 2: SCRAM_SHA_512}
 """How requests about credentials number the mechanisms."""
 
@@ -68,6 +71,16 @@ def make_credential(
 ) -> ScramCredential:
     salted = salted_password(mechanism, password, salt, iterations)
     return credential_of(mechanism, salted, salt, iterations)
+
+
+def random_text(drawn: bytes) -> str:
+    """Nonces and salts have the form of those that Kafka makes: 130 bits as a number to base 36."""
+    number = int.from_bytes(drawn[:RANDOM_BYTES]) >> (RANDOM_BYTES * 8 - _RANDOM_BITS)
+    digits = []
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits)) or _DIGITS[0]
 
 
 _FIELD_ORDER = ("salt", "stored_key", "server_key", "iterations")
