@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from moldau.broker.access.security_parts import SASL_PROTOCOLS, TLS_PROTOCOLS
 from moldau.broker.background_jobs import Background
 from moldau.broker.machine_environment import Surroundings
 from moldau.cluster import controller_candidacy
@@ -21,15 +21,13 @@ from moldau.engine.timers import Timers
 from moldau.metadata.store import SharedStore, StoreError
 from moldau.model.clock import Clock
 from moldau.model.names import uuid_text
+from moldau.net.peers import PeerSecurity
 from moldau.replication.delayed_requests import Waiting
 from moldau.replication.following.fetcher_manager import ReplicaFetchers
 from moldau.replication.isr_sender import IsrSender
 from moldau.replication.replica import Replica
 from moldau.replication.replicas import Replicas
 from moldau.storage.storage_faults import StorageFault
-
-if TYPE_CHECKING:
-    from ssl import SSLContext
 
 log = logging.getLogger("kafka.server.KafkaServer")
 
@@ -54,8 +52,8 @@ class ClusterParts:
         timers: Timers,
         follow: ImageListener,
     ) -> ClusterParts:
-        """Raises StoreError and StoreFault."""
-        peer_tls = _peer_tls(config)
+        """Raises ConfigError, StoreError and StoreFault."""
+        security = _peer_security(config)
         store = await around.open_store(config())
 
         def draw() -> bytes:
@@ -81,7 +79,7 @@ class ClusterParts:
             follow=follow,
             random_bytes=around.random_bytes,
             draw_id=draw,
-            peer_tls=peer_tls,
+            security=security,
         )
         return cls(store, member, cluster_id)
 
@@ -151,12 +149,18 @@ class ClusterParts:
             log.error("The session with ZooKeeper was not closed: %s", fault)
 
 
-def _peer_tls(config: Callable[[], BrokerConfig]) -> Callable[[], SSLContext | None]:
-    """How to speak to other brokers; the modules of TLS are loaded only if it is by TLS."""
+def _peer_security(config: Callable[[], BrokerConfig]) -> PeerSecurity:
+    """How to speak to other brokers; what is not needed for it is not loaded."""
     among_brokers = config().inter_broker_listener
     endpoints = {each.listener: each for each in config().bound_endpoints}
-    if endpoints[among_brokers].security_protocol == "PLAINTEXT":
-        return lambda: None
-    from moldau.net.tls.tls_entrance import PeerTls
+    protocol = endpoints[among_brokers].security_protocol
+    security = PeerSecurity()
+    if protocol in TLS_PROTOCOLS:
+        from moldau.net.tls.tls_entrance import PeerTls
 
-    return PeerTls(config).context
+        security = security._replace(tls=PeerTls(config).context)
+    if protocol in SASL_PROTOCOLS:
+        from moldau.net.sasl.peer_login import PeerLogin
+
+        security = security._replace(login=PeerLogin(config).login)
+    return security

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from moldau.cluster import controller_candidacy
 from moldau.cluster.cluster_controller import CONFIG_FIELDS, ClusterController
@@ -29,11 +29,8 @@ from moldau.metadata.store import NodeExists, SessionState, SharedStore, StoreEr
 from moldau.model.clock import Clock
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.model.names import BrokerId, Millis, TopicId
-from moldau.net.peers import PeerCalls, Peers
+from moldau.net.peers import OPEN, PeerCalls, Peers, PeerSecurity
 from moldau.replication.metadata_cache import ClusterView
-
-if TYPE_CHECKING:
-    from ssl import SSLContext
 
 log = logging.getLogger("kafka.server.KafkaServer")
 zk_log = logging.getLogger("kafka.zk.KafkaZkClient")
@@ -67,7 +64,7 @@ class Member:
         random_bytes: Callable[[int], bytes],
         draw_id: Callable[[], TopicId],
         peers: PeerCalls | None = None,
-        peer_tls: Callable[[], SSLContext | None] = lambda: None,
+        security: PeerSecurity = OPEN,
     ) -> None:
         """`follow` is called with the image before and after every change, and when this broker's
         roles have changed, with the same one twice."""
@@ -90,7 +87,7 @@ class Member:
         self._follow = follow
         self._random_bytes = random_bytes
         self._draw_id = draw_id
-        self._own_peers = Peers(loop, self._endpoint_of, client_id=str(node_id), tls=peer_tls)
+        self._own_peers = Peers(loop, self._endpoint_of, client_id=str(node_id), security=security)
         self.peers: PeerCalls = peers or self._own_peers
         self._node: BrokerNode | None = None
         self._attempt: tuple[Millis, int] | None = None

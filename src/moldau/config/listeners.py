@@ -15,8 +15,6 @@ from moldau.model.cluster import Endpoint
 
 PLAINTEXT = "PLAINTEXT"
 SECURITY_PROTOCOLS = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-AMONG_BROKERS = (PLAINTEXT, "SSL")
-"""What brokers can speak with one another: they do not log in yet."""
 _LISTENER = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*?)\]?:(-?[0-9]+)")
 EVERYWHERE = ("0.0.0.0", "::", "")
 
@@ -43,19 +41,7 @@ def listening(values: Mapping[str, Any], given: Mapping[str, str]) -> Listening:
         advertised = endpoints("advertised.listeners", texts, protocols, skip=kraft)
         _check_advertised(advertised, bound, ",".join(texts))
     inter_broker = _inter_broker(values, given, advertised)
-    _check_among_brokers(values, inter_broker, advertised)
     return Listening(bound, advertised, inter_broker)
-
-
-def _check_among_brokers(
-    values: Mapping[str, Any], name: str, advertised: tuple[Endpoint, ...]
-) -> None:
-    """A broker that stands alone has nobody to log in to."""
-    protocol = next(e.security_protocol for e in advertised if e.listener == name)
-    if values["zookeeper_connect"] and protocol not in AMONG_BROKERS:
-        limit = f"brokers cannot speak {protocol} with one another yet; give them a listener with "
-        limit += "SSL or PLAINTEXT that only brokers can reach"
-        raise ConfigError("inter.broker.listener.name", name, limit)
 
 
 def protocol_map(text: str) -> dict[str, str]:

@@ -2,15 +2,21 @@
 
 A broker answers in order, so a request that is overdue closes the connection: behind an answer
 that does not come, none will. Once closed it stays closed; `peers.py` opens another.
+
+Where brokers log in to one another, a session that ends is renewed before that on the same
+connection (KIP-368): nobody sends meanwhile. One that was not used since its last log-in is closed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from moldau import __version__
+from moldau.model.log_line_limit import LogLimit
 from moldau.net.request_frames import Frame, FrameBuffer, FrameError
 from moldau.wire.apis import APIS, api, response_class
 from moldau.wire.primitives import DecodeError
@@ -22,16 +28,33 @@ from moldau.wire.request_framing import (
 )
 from moldau.wire.schema import Message
 
+if TYPE_CHECKING:
+    from moldau.security.sasl.sasl_login import Login
+
+log = logging.getLogger("org.apache.kafka.clients.NetworkClient")
+log.addFilter(LogLimit())
+
 FRAME_BYTES_MAX = 1024 * 1024 * 1024
 IN_FLIGHT_MAX = 32
 API_VERSIONS_VERSION = 3
 CLOSE_SECONDS_MAX = 1.0
+LOGIN_SECONDS_MAX = 30.0
+"""For each answer of a log-in: one that is renewed waits behind what was sent before."""
+HANDSHAKE, HANDSHAKE_VERSION_MIN = "SaslHandshakeRequest", 1
 
 _KEYS = {row.name + "Request": row.key for row in APIS}
 
 
 class PeerUnreachable(OSError):
     """Another broker did not answer: refused, gone, cut off or too slow."""
+
+
+class PeerRefused(PeerUnreachable):
+    """Another broker did not accept this one's log-in, or is not the one it claims to be."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} cannot be reached: the log-in failed: {reason}")
+        self.reason = reason
 
 
 class _InFlight:
@@ -61,12 +84,16 @@ class PeerConnection(asyncio.BufferedProtocol):
         self._frames = FrameBuffer(FRAME_BYTES_MAX)
         self._in_flight: deque[_InFlight] = deque()
         self._room = asyncio.Semaphore(IN_FLIGHT_MAX)
+        self._turn = asyncio.Lock()
+        """To send; kept while a log-in is renewed."""
         self._versions: dict[int, tuple[int, int]] | None = None
         self._negotiation = asyncio.Lock()
         self._correlation_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._fault: str | None = None
+        self._renewal: asyncio.TimerHandle | asyncio.Task[None] | None = None
+        self._was_used = False
         self._closed: asyncio.Future[None] = loop.create_future()
 
     @property
@@ -102,7 +129,54 @@ class PeerConnection(asyncio.BufferedProtocol):
 
     async def room(self) -> None:
         """Wait for one's turn to send; `request` must follow at once."""
+        async with self._turn:
+            await self._room.acquire()
+        self._was_used = True
+
+    async def log_in(self, login: Callable[[], Login | None]) -> None:
+        """Before the first request. `login` is asked again when the session is renewed. Raises
+        PeerUnreachable."""
+        await self._exchange(login)
+        self._was_used = False
+
+    async def _exchange(self, login: Callable[[], Login | None]) -> None:
+        from moldau.net.sasl.login_exchange import LoginRefused, exchange, renewal_seconds
+
+        who = login()
+        assert who is not None
+        try:
+            lifetime_ms = await exchange(self._ask, who)
+        except LoginRefused as refusal:
+            raise PeerRefused(self._name, str(refusal)) from None
+        if lifetime_ms > 0:
+            seconds = renewal_seconds(lifetime_ms)
+            self._renewal = self._loop.call_later(seconds, self._renew_later, login)
+
+    async def _ask(self, request: Message) -> Any:
+        """In front of everybody who waits for room; the caller's time-out is around this."""
+        version = await self.version_for(request)
+        if type(request).__name__ == HANDSHAKE and version < HANDSHAKE_VERSION_MIN:
+            raise PeerRefused(self._name, "it knows only the oldest form of the log-in")
         await self._room.acquire()
+        return await self.request(request, version, self._loop.time() + LOGIN_SECONDS_MAX)
+
+    def _renew_later(self, login: Callable[[], Login | None]) -> None:
+        if not (self._was_used or self._in_flight):
+            self.abort("its session ended while it was idle")
+        elif self.is_open:
+            self._renewal = self._loop.create_task(self._renew(login))
+
+    async def _renew(self, login: Callable[[], Login | None]) -> None:
+        """Answers to what was sent before still come, in their order."""
+        try:
+            async with self._turn:
+                self._was_used = False
+                await self._exchange(login)
+        except PeerRefused as refusal:
+            log.error("The log-in at %s was not renewed: %s", self._name, refusal.reason)
+            self.abort("the log-in was not renewed")
+        except PeerUnreachable:
+            self.abort("the log-in was not renewed")
 
     async def request(self, request: Message, version: int, deadline: float) -> Any:
         """Send and wait for the answer until the loop's time is `deadline`."""
@@ -154,6 +228,8 @@ class PeerConnection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if isinstance(self._renewal, asyncio.TimerHandle):
+            self._renewal.cancel()
         if not self._closed.done():
             self._closed.set_result(None)
 

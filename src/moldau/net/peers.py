@@ -8,18 +8,25 @@ coming is a PeerUnreachable: who called knows whether the request still matters 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from moldau.model.cluster import Endpoint
+from moldau.model.log_line_limit import LogLimit
 from moldau.model.names import BrokerId, Millis
-from moldau.net.peer_connection import PeerConnection, PeerUnreachable
+from moldau.net.peer_connection import PeerConnection, PeerRefused, PeerUnreachable
 from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-__all__ = ["PeerCalls", "PeerUnreachable", "Peers"]
+    from moldau.security.sasl.sasl_login import Login
+
+__all__ = ["PeerCalls", "PeerSecurity", "PeerUnreachable", "Peers"]
+
+log = logging.getLogger("org.apache.kafka.clients.NetworkClient")
+log.addFilter(LogLimit())
 
 BACKOFF_MIN_MS = 50
 BACKOFF_MAX_MS = 1_000
@@ -42,6 +49,20 @@ class PeerCalls(Protocol):
 
     def forget(self, broker: BrokerId) -> None:
         """Close the connections to a broker that went away; calls under way fail at once."""
+
+
+def _nothing() -> None:
+    return None
+
+
+class PeerSecurity(NamedTuple):
+    """How to speak to other brokers; both are asked for each connection."""
+
+    tls: Callable[[], SSLContext | None] = _nothing
+    login: Callable[[], Login | None] = _nothing
+
+
+OPEN = PeerSecurity()
 
 
 class _Line:
@@ -74,11 +95,11 @@ class Peers:
         *,
         client_id: str,
         connect_timeout_ms: Millis = CONNECT_TIMEOUT_MS,
-        tls: Callable[[], SSLContext | None] = lambda: None,
+        security: PeerSecurity = OPEN,
     ) -> None:
         """`endpoint_of` gives a broker's address on the listener that brokers use among
-        themselves; None if the broker is not known. `tls` is asked for each connection."""
-        self._tls = tls
+        themselves; None if the broker is not known."""
+        self._security = security
         self._loop = loop
         self._endpoint_of = endpoint_of
         self._client_id = client_id
@@ -155,13 +176,45 @@ class Peers:
         name = f"broker {broker} at {host}:{port}"
         try:
             async with asyncio.timeout(self._connect_timeout_ms / 1000):
-                tls = self._tls()
-                secured: dict[str, Any] = {} if tls is None else {"ssl": tls}
-                _, connection = await self._loop.create_connection(
-                    lambda: PeerConnection(self._loop, name, self._client_id), host, port, **secured
-                )
+                connection = await self._opened(name, host, port)
         except (OSError, TimeoutError) as fault:
             line.refused(self._loop.time())
-            raise PeerUnreachable(f"{name} cannot be reached: {fault or 'no answer'}") from fault
+            if (why := _refusal(fault)) is not None:
+                sentence = "Connection to node %d (%s:%d) failed authentication due to: %s"
+                log.error(sentence, broker, host, port, why)
+            if isinstance(fault, PeerUnreachable):
+                raise
+            raise PeerUnreachable(
+                f"{name} cannot be reached: {str(fault) or 'no answer'}"
+            ) from fault
         line.backoff_ms, line.retry_at = BACKOFF_MIN_MS, 0.0
         return connection
+
+    async def _opened(self, name: str, host: str, port: int) -> PeerConnection:
+        tls, login = self._security.tls(), self._security.login()
+        secured: dict[str, Any] = {} if tls is None else {"ssl": tls}
+        _, connection = await self._loop.create_connection(
+            lambda: PeerConnection(self._loop, name, self._client_id), host, port, **secured
+        )
+        if login is not None:
+            is_known = False
+            try:
+                await connection.log_in(self._security.login)
+                is_known = True
+            finally:
+                if not is_known:
+                    connection.abort("it did not let this broker in")
+        return connection
+
+
+def _refusal(fault: OSError) -> str | None:
+    """Why the other side is not believed, or does not believe us; None for any other fault."""
+    if isinstance(fault, PeerRefused):
+        return fault.reason
+    from ssl import SSLError
+
+    if not isinstance(fault, SSLError):
+        return None
+    from moldau.net.tls.tls_refusals import tls_refusal
+
+    return tls_refusal(fault)

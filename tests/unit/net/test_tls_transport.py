@@ -19,7 +19,7 @@ from moldau.model.regions import FileRegion
 from moldau.net import login as login_module
 from moldau.net.acceptor import Listener
 from moldau.net.outgoing import Outgoing
-from moldau.net.peers import Peers, PeerUnreachable
+from moldau.net.peers import Peers, PeerSecurity, PeerUnreachable
 from moldau.net.server import SocketSettings
 from moldau.net.tls.tls_entrance import PeerTls, TlsEntrance
 from moldau.net.tls.tls_transport import HANDSHAKE_BYTES_MAX, TlsTransport
@@ -325,7 +325,9 @@ def test_a_broker_is_called_only_if_its_certificate_names_its_host(tmp_path: Pat
             loop = asyncio.get_running_loop()
             endpoint = Endpoint("SSL", "127.0.0.1", echo.port, "SSL")
             tls = PeerTls(lambda: config)
-            peers = Peers(loop, lambda _: endpoint, client_id="1", tls=tls.context)
+            peers = Peers(
+                loop, lambda _: endpoint, client_id="1", security=PeerSecurity(tls.context)
+            )
             try:
                 await peers._connection(1, "")
                 connection = await echo.connection()

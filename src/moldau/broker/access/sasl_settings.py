@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from moldau.config.broker_config import LISTENER_PREFIX, BrokerConfig
 from moldau.config.setting_definition import HIDDEN, ConfigError
-from moldau.security.jaas import JaasError, LoginModule, parse_login_module
+from moldau.net.sasl.login_modules import JAAS, listener_key, login_module
+from moldau.security.jaas import LoginModule
 from moldau.security.sasl.oauthbearer import OAuthBearerServer
 from moldau.security.sasl.plain import PlainServer, check_against
 from moldau.security.sasl.sasl_connection import SaslRules
@@ -20,7 +21,6 @@ from moldau.security.sasl.scram_keys import HASHES, RANDOM_BYTES, random_text
 from moldau.security.sasl.scram_server import ScramLookup, ScramServer
 from moldau.security.sasl.unsecured_token import unsecured_validator
 
-JAAS = "sasl.jaas.config"
 CALLBACK_HANDLER = "sasl.server.callback.handler.class"
 REAUTHENTICATION = "connections.max.reauth.ms"
 
@@ -67,7 +67,7 @@ def _start(
         try:
             validate = unsecured_validator(module.options if module else {})
         except ValueError as fault:
-            raise ConfigError(_key(listener, mechanism, JAAS), HIDDEN, str(fault)) from None
+            raise ConfigError(listener_key(listener, mechanism, JAAS), HIDDEN, str(fault)) from None
         return lambda: OAuthBearerServer(validate)
     assert mechanism in HASHES
     lookup = sources.scram_lookup(mechanism)
@@ -77,35 +77,23 @@ def _start(
 
 
 def _login_module(config: BrokerConfig, listener: str, mechanism: str) -> LoginModule | None:
-    key = _key(listener, mechanism, JAAS)
-    text = {**config.given, **config.overrides}.get(key, "").strip()
-    if not text:
-        if mechanism == PLAIN:
-            limit = "users and passwords of PLAIN stand here; without them nobody could log in"
-            raise ConfigError(key, "", limit)
-        return None
-    try:
-        module = parse_login_module(text)
-    except JaasError as fault:
-        raise ConfigError(key, HIDDEN, str(fault)) from None
-    if not module.serves(mechanism):
-        limit = f"{module.class_name} is not the login module of {mechanism}"
-        raise ConfigError(key, HIDDEN, limit)
+    module = login_module(config, listener, mechanism)
+    if module is None and mechanism == PLAIN:
+        limit = "users and passwords of PLAIN stand here; without them nobody could log in"
+        raise ConfigError(listener_key(listener, mechanism, JAAS), "", limit)
     return module
 
 
 def _reauthentication_ms(
     config: BrokerConfig, own_config: BrokerConfig, listener: str, mechanism: str
 ) -> int:
-    text = {**config.given, **config.overrides}.get(_key(listener, mechanism, REAUTHENTICATION))
+    text = {**config.given, **config.overrides}.get(
+        listener_key(listener, mechanism, REAUTHENTICATION)
+    )
     if text is None:
         return own_config.connections_max_reauth_ms
     parsed: int = BrokerConfig.rows[REAUTHENTICATION].parse(text)
     return parsed
-
-
-def _key(listener: str, mechanism: str, name: str) -> str:
-    return f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{name}"
 
 
 def _value(
@@ -113,7 +101,10 @@ def _value(
 ) -> tuple[str, str | None]:
     """The most special of the keys that are set, and its value."""
     texts = {**config.given, **config.overrides}
-    for key in (_key(listener, mechanism, name), f"{LISTENER_PREFIX}{listener.lower()}.{name}"):
+    for key in (
+        listener_key(listener, mechanism, name),
+        f"{LISTENER_PREFIX}{listener.lower()}.{name}",
+    ):
         if key in texts:
             return key, texts[key]
     return name, texts.get(name)

@@ -6,9 +6,7 @@ secret is in what an object here shows of itself, nor in an error.
 
 from __future__ import annotations
 
-import secrets
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from moldau.client.shared.client_errors import ConfigError
@@ -22,21 +20,9 @@ from moldau.config.setting_definition import HIDDEN
 if TYPE_CHECKING:
     import ssl
 
-    from moldau.security.sasl.sasl_mechanism import SaslClient
+    from moldau.security.sasl.sasl_login import Login
 
 JAAS = "sasl.jaas.config"
-NONCE_BYTES = 24
-
-
-class Login:
-    """Who the client is; `start` begins one log-in."""
-
-    def __init__(self, mechanism: str, start: Callable[[], SaslClient]) -> None:
-        self.mechanism = mechanism
-        self.start = start
-
-    def __repr__(self) -> str:
-        return f"Login({self.mechanism}, {HIDDEN})"
 
 
 class ConnectionSecurity:
@@ -68,7 +54,9 @@ def _context(config: SecuritySettings) -> ssl.SSLContext:
 
 
 def _login(config: SecuritySettings) -> Login:
-    from moldau.security.sasl.sasl_mechanism import GSSAPI, MECHANISMS, OAUTHBEARER
+    from moldau.net.sasl.login_exchange import SOURCES
+    from moldau.security.sasl.sasl_login import login_by
+    from moldau.security.sasl.sasl_mechanism import GSSAPI, MECHANISMS
 
     mechanism = config.sasl_mechanism
     if mechanism not in MECHANISMS:
@@ -76,12 +64,10 @@ def _login(config: SecuritySettings) -> Login:
         limit = f"must be one of {', '.join(MECHANISMS)}{also}"
         raise ConfigError("sasl.mechanism", mechanism, limit)
     options = _options(config, mechanism)
-    if mechanism == OAUTHBEARER:
-        return Login(mechanism, _bearer(options))
-    name, password = options.get("username"), options.get("password")
-    if not name or not password:
-        raise ConfigError(JAAS, HIDDEN, f"{mechanism} needs a username and a password")
-    return Login(mechanism, _by_password(mechanism, name, password, options))
+    try:
+        return login_by(mechanism, options, SOURCES)
+    except ValueError as fault:
+        raise ConfigError(JAAS, HIDDEN, str(fault)) from None
 
 
 def _options(config: SecuritySettings, mechanism: str) -> Mapping[str, str]:
@@ -104,53 +90,3 @@ def _options(config: SecuritySettings, mechanism: str) -> Mapping[str, str]:
         limit = f"{module.class_name} is not for sasl.mechanism={mechanism}"
         raise ConfigError(JAAS, HIDDEN, limit)
     return module.options
-
-
-def _by_password(
-    mechanism: str, name: str, password: str, options: Mapping[str, str]
-) -> Callable[[], SaslClient]:
-    from moldau.security.sasl.plain import PlainClient
-    from moldau.security.sasl.sasl_mechanism import PLAIN
-    from moldau.security.sasl.scram_client import ScramClient
-
-    if mechanism == PLAIN:
-        return lambda: PlainClient(name, password)
-    is_token = options.get("tokenauth", "").lower() == "true"
-
-    def start() -> ScramClient:
-        nonce = secrets.token_urlsafe(NONCE_BYTES)
-        return ScramClient(mechanism, name, password, nonce, is_token=is_token)
-
-    return start
-
-
-def _bearer(options: Mapping[str, str]) -> Callable[[], SaslClient]:
-    from moldau.security.sasl.oauthbearer import OAuthBearerClient
-    from moldau.security.sasl.unsecured_login import extensions, unsecured_token
-
-    def start() -> OAuthBearerClient:
-        # A token of its own for each log-in: it cannot have expired meanwhile.
-        token = unsecured_token(options, int(time.time() * 1000))
-        return OAuthBearerClient(token, extensions(options))
-
-    try:
-        start()
-    except ValueError as fault:
-        raise ConfigError(JAAS, HIDDEN, str(fault)) from None
-    return start
-
-
-def tls_refusal(fault: Exception | None) -> str | None:
-    """Why a TLS handshake failed for good; None if it only broke off, or was none."""
-    import ssl
-
-    if not isinstance(fault, ssl.SSLError):
-        return None
-    if isinstance(fault, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
-        return None
-    if isinstance(fault, ssl.SSLCertVerificationError):
-        return f"the broker's certificate is not accepted: {fault.verify_message}"
-    reason = (fault.reason or str(fault)).replace("_", " ").lower()
-    if reason == "wrong version number" or reason == "record layer failure":
-        return f"the broker does not speak TLS there ({reason})"
-    return reason

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import moldau
 from moldau.client.network.broker_connection import Connection
-from moldau.client.network.connection_security import ConnectionSecurity, tls_refusal
+from moldau.client.network.connection_security import ConnectionSecurity
 from moldau.client.shared.client_errors import (
     DisconnectError,
     KafkaTimeoutError,
@@ -20,6 +20,7 @@ from moldau.client.shared.client_errors import (
     UnsupportedVersionError,
 )
 from moldau.model.errors import Error
+from moldau.net.tls.tls_refusals import tls_refusal
 from moldau.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.wire.primitives import DecodeError
 

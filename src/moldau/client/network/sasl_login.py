@@ -9,81 +9,35 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from typing import Any
 
-from moldau.client.network.broker_connection import Connection
-from moldau.client.network.connection_security import Login
-from moldau.client.shared.client_errors import (
-    AuthenticationError,
-    KafkaError,
-    error_class,
-    error_for,
-)
-from moldau.model.errors import Error
-from moldau.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from moldau.client.network.broker_connection import Connection, api_key_of
+from moldau.client.shared.client_errors import AuthenticationError, KafkaError, error_for
+from moldau.net.sasl.login_exchange import VERSIONS_MIN, LoginRefused, exchange, renewal_seconds
+from moldau.security.sasl.sasl_login import Login
+from moldau.wire.schema import Message
 
 log = logging.getLogger("moldau.client")
-
-HANDSHAKE, AUTHENTICATE = 17, 36
-HANDSHAKE_VERSION = 1
-ROUNDS_MAX = 10
-"""No mechanism has more than two; a broker that goes on asking is no broker."""
-RENEWAL_SHARE, RENEWAL_JITTER = 0.85, 0.10
-"""When in its life a session is renewed; spread, for many clients may have begun together."""
 
 
 async def log_in(connection: Connection, login: Login, timeout_ms: int) -> None:
     """Raises AuthenticationError if the broker refuses, or is not the one it claims to be."""
-    lifetime_ms = await _exchange(connection, login, timeout_ms)
+
+    async def ask(request: Message) -> Any:
+        key = api_key_of(request)
+        version = connection.version_for(key, version_min=VERSIONS_MIN[key])
+        return await connection.request(request, version, timeout_ms=timeout_ms)
+
+    try:
+        lifetime_ms = await exchange(ask, login)
+    except LoginRefused as refusal:
+        sentence = f"The log-in at {connection.name} failed: {refusal}"
+        raise error_for(refusal.code, sentence) from None
     if lifetime_ms > 0:
         _renew_later(connection, login, timeout_ms, lifetime_ms)
 
 
-async def _exchange(connection: Connection, login: Login, timeout_ms: int) -> int:
-    """How long the session lasts in ms; 0 for as long as the connection."""
-    from moldau.security.sasl.sasl_failures import SaslFailure
-
-    await _shake_hands(connection, login.mechanism, timeout_ms)
-    machine = login.start()
-    token: bytes | None = machine.first()
-    version = connection.version_for(AUTHENTICATE)
-    for _ in range(ROUNDS_MAX):
-        assert token is not None
-        request = SaslAuthenticateRequest(auth_bytes=token)
-        answer = await connection.request(request, version, timeout_ms=timeout_ms)
-        if answer.error_code:
-            raise _refused(connection, answer.error_code, answer.error_message)
-        try:
-            token = machine.evaluate(answer.auth_bytes)
-        except SaslFailure as fault:
-            raise _refused(connection, Error.SASL_AUTHENTICATION_FAILED, str(fault)) from None
-        if machine.is_complete:
-            lifetime_ms: int = answer.session_lifetime_ms
-            return lifetime_ms
-    sentence = f"it asked for more than {ROUNDS_MAX} tokens"
-    raise _refused(connection, Error.SASL_AUTHENTICATION_FAILED, sentence)
-
-
-async def _shake_hands(connection: Connection, mechanism: str, timeout_ms: int) -> None:
-    version = connection.version_for(HANDSHAKE, version_min=HANDSHAKE_VERSION)
-    request = SaslHandshakeRequest(mechanism=mechanism)
-    answer: Any = await connection.request(request, version, timeout_ms=timeout_ms)
-    if answer.error_code == Error.UNSUPPORTED_SASL_MECHANISM:
-        offered = ", ".join(answer.mechanisms) or "none"
-        sentence = f"it does not offer the mechanism {mechanism}, but {offered}"
-        raise _refused(connection, answer.error_code, sentence)
-    if answer.error_code:
-        raise _refused(connection, answer.error_code, None)
-
-
-def _refused(connection: Connection, code: int, sentence: str | None) -> KafkaError:
-    sentence = sentence or error_class(code).code.sentence
-    return error_for(code, f"The log-in at {connection.name} failed: {sentence}")
-
-
 def _renew_later(connection: Connection, login: Login, timeout_ms: int, lifetime_ms: int) -> None:
-    share = RENEWAL_SHARE + random.uniform(0, RENEWAL_JITTER)
     loop = asyncio.get_running_loop()
     logged_in_at = loop.time()
 
@@ -93,7 +47,7 @@ def _renew_later(connection: Connection, login: Login, timeout_ms: int, lifetime
         elif connection.is_open:
             connection.chore = loop.create_task(_renew(connection, login, timeout_ms))
 
-    connection.chore = loop.call_later(lifetime_ms * share / 1000, begin)
+    connection.chore = loop.call_later(renewal_seconds(lifetime_ms), begin)
 
 
 async def _renew(connection: Connection, login: Login, timeout_ms: int) -> None:

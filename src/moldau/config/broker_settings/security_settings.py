@@ -21,7 +21,6 @@ NO_JAVA_TLS = "TLS comes from OpenSSL, not from a JVM"
 NO_KERBEROS = "Kerberos is not supported"
 NO_PLUG_INS = "classes of the JVM cannot be loaded"
 ANY_NAME = "a certificate that is read anew may carry any name"
-NO_BROKER_SASL = "brokers cannot log in to one another yet, and where they should the start fails"
 JAAS_PLACE = "brokers read it for one listener and mechanism only"
 NO_OAUTH = "OAuth tokens are not supported"
 
@@ -141,8 +140,13 @@ class SecuritySettings(Settings):
             "(for development). Others stop the start of a listener that asks for a log-in.")
     sasl_mechanism_inter_broker_protocol: str = setting(
         "sasl.mechanism.inter.broker.protocol", "GSSAPI", scope=Scope.PER_BROKER,
-        no_effect=NO_BROKER_SASL,
-        doc="How brokers log in to one another.")
+        doc="How brokers log in to one another: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "
+            "OAUTHBEARER.")
+    java_security_auth_login_config: str | None = setting(
+        "java.security.auth.login.config",
+        doc="Moldau's own: the JAAS file that a JVM is told of by a flag of this name. Its "
+            "sections are KafkaServer (or <listener in lower case>.KafkaServer) and Client, for "
+            "ZooKeeper; without the setting KAFKA_OPTS is looked at.")
     sasl_mechanism_controller_protocol: str = setting(
         "sasl.mechanism.controller.protocol", "GSSAPI",
         no_effect="the controller uses the listener of the brokers",
