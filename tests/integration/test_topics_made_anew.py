@@ -62,3 +62,17 @@ def test_a_topic_whose_deletion_was_cut_short_by_a_kill_does_not_come_back_in_it
         broker.kill()
         broker.start()
         assert read(broker.bootstrap, "t") == words(range(50))
+
+
+def test_nothing_is_found_of_a_large_topic_whose_deletion_was_answered_before_a_kill(
+    tmp_path: Path,
+) -> None:
+    broker = BrokerProcess(tmp_path, overrides=SMALL)
+    with broker:
+        create(broker.bootstrap, "large", partitions=200)
+        delete(broker.bootstrap, "large")
+        broker.kill()
+        names = os.listdir(broker.data)
+        assert [name for name in names if name.startswith("large-") and "." not in name] == []
+        broker.start()
+        assert "belong to no topic" not in broker.log_text

@@ -1,4 +1,5 @@
-"""Logs for roles that are about to be taken, made in a thread while the loop serves others.
+"""Logs for roles that are about to be taken, made in a thread while the loop serves others; and
+those of deleted topics, which leave in the same way.
 
 One request's after another's: two of them may ask for the same partition, and only one may make it.
 """
@@ -75,6 +76,48 @@ def make_way(store: LogStore, place: TopicPartition, topic_id: TopicId, *, is_ne
         store.set_aside(place, "it is of an earlier topic of that name")
 
 
+class Settling:
+    """Works that are done in the order in which they were asked for, and who waits for them."""
+
+    def __init__(self) -> None:
+        self._asked = self._done = 0
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        """How many have to be done by then, and who waits for that."""
+
+    def ask(self) -> None:
+        self._asked += 1
+
+    def done(self, count: int = 1) -> None:
+        self._done += count
+        while self._waiting and self._waiting[0][0] <= self._done:
+            _, future = self._waiting.popleft()
+            if not future.done():
+                future.set_result(None)
+
+    async def settled(self) -> None:
+        """Returns when everything that was asked for so far is done."""
+        if self._done < self._asked:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((self._asked, future))
+            await future
+
+
+class RemovedLogs:
+    """Logs of deleted topics: a few are renamed at once, many in the thread."""
+
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._settling = Settling()
+
+    def remove(self, places: Sequence[TopicPartition]) -> None:
+        self._settling.ask()
+        self._store.delete_all(places, self._settling.done)
+
+    async def settled(self) -> None:
+        """Returns when whoever starts this broker anew would find none of those removed so far."""
+        await self._settling.settled()
+
+
 class PendingLogs:
     """Logs of new topics on a broker that stands alone: made some at a time in the thread, and
     placed some at a time on the loop."""
@@ -88,9 +131,7 @@ class PendingLogs:
         self._topics: Counter[str] = Counter()
         """Of those that wait."""
         self._is_making = False
-        self._asked = self._made = 0
-        self._settled: deque[tuple[int, asyncio.Future[None]]] = deque()
-        """Who waits, and how many have to be made by then."""
+        self._settling = Settling()
         self.on_internal: Callable[[], None] = lambda: None
         """Called when a whole internal topic is placed: no change of the image tells of it."""
         self._put_off: dict[TopicPartition, NewLog] = {}
@@ -101,7 +142,7 @@ class PendingLogs:
     def make(self, wanted: Sequence[NewLog]) -> None:
         for each in wanted:
             if each.topic_partition not in self._waiting:
-                self._asked += 1
+                self._settling.ask()
                 self._topics[each.topic_partition.topic] += 1
             self._waiting[each.topic_partition] = each
         if not self._is_making:
@@ -123,11 +164,7 @@ class PendingLogs:
                 del self._topics[topic]
                 if topic in INTERNAL_TOPICS:
                     self.on_internal()
-        self._made += len(some)
-        while self._settled and self._settled[0][0] <= self._made:
-            _, future = self._settled.popleft()
-            if not future.done():
-                future.set_result(None)
+        self._settling.done(len(some))
         self._make_some()
 
     def put_off(self, wanted: NewLog, fault: StorageFault) -> None:
@@ -143,10 +180,7 @@ class PendingLogs:
 
     async def settled(self) -> None:
         """Returns when everything that was asked for so far is placed."""
-        if self._waiting:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._settled.append((self._asked, future))
-            await future
+        await self._settling.settled()
 
     async def settled_for(self, topic: str) -> None:
         """As `settled`, if partitions of this topic are among those."""

@@ -21,7 +21,7 @@ from moldau.replication.delayed_requests import Waiting
 from moldau.replication.fetch_sessions import FetchedPartition
 from moldau.replication.following.future_replicas import ALTER_RATE, FutureReplicas
 from moldau.replication.following.replication_throttle import Throttles, rate_of
-from moldau.replication.log_preparation import NewReplicas, PendingLogs, make_way
+from moldau.replication.log_preparation import NewReplicas, PendingLogs, RemovedLogs, make_way
 from moldau.replication.long_batches import LongBatches
 from moldau.replication.offline_replicas import LostReplicas, known_partition, warn_of_strays
 from moldau.replication.partition import Partition
@@ -37,7 +37,8 @@ from moldau.storage.storage_faults import StorageFault
 log = logging.getLogger("kafka.server.ReplicaManager")
 
 PLACED_AT_ONCE_MAX = 8
-"""New partitions of one change; the logs of more are made in a thread, not to hold up the loop."""
+"""Partitions that one change makes or removes; for more a thread sees to the logs, not to hold up
+the loop."""
 
 
 class Replicas:
@@ -67,6 +68,7 @@ class Replicas:
         self.leader_throttle = self._throttles.leader
         self._new_replicas = NewReplicas(node_id, store)
         self.pending = PendingLogs(store, self._place_made)
+        self.removed = RemovedLogs(store)
         self.regained = RegainedLogs(store, self._lost)
         store.on_failure.append(self._directory_failed)
         store.on_loaded.append(partial(adopt, self._replicas))
@@ -281,11 +283,14 @@ class Replicas:
         self._image = new
         if new.topics is old.topics and new.topic_configs is old.topic_configs:
             return
-        for name, topic in old.topics.items():
-            successor = new.topics.get(name)
-            if successor is None or successor.id != topic.id:
-                for partition in range(len(topic.partitions)):
-                    self._remove(TopicPartition(name, partition))
+        self._remove_all(
+            [
+                TopicPartition(name, partition)
+                for name, topic in old.topics.items()
+                if (successor := new.topics.get(name)) is None or successor.id != topic.id
+                for partition in range(len(topic.partitions))
+            ]
+        )
         missing: list[NewLog] = []
         for name, topic in new.topics.items():
             overrides = new.topic_configs.get(name, {})
@@ -405,3 +410,20 @@ class Replicas:
         outcome = self._delete_log(topic_partition)
         self.waiting.disturb(replica)
         return outcome
+
+    def _remove_all(self, places: Sequence[TopicPartition]) -> None:
+        """A few at once, of many the logs beside the loop."""
+        if len(places) <= PLACED_AT_ONCE_MAX:
+            for place in places:
+                self._remove(place)
+            return
+        leaving = []
+        for place in places:
+            self._lost.pop(place, None)
+            replica = self._replicas.pop(place, None)
+            if replica is not None:
+                replica.partition.leave()
+                leaving.append(replica)
+        self.removed.remove([each.partition.topic_partition for each in leaving])
+        for replica in leaving:
+            self.waiting.disturb(replica)

@@ -203,3 +203,84 @@ def test_of_logs_of_two_topics_the_one_is_served_that_is_asked_for(bench: Bench)
         assert chosen.topic_id == wanted
         assert chosen.offset_end == logs[wanted].offset_end
     assert len(bench.names("-stray")) == 2
+
+
+MANY = [TopicPartition("many", n) for n in range(50)]
+
+
+def many_logs(bench: Bench) -> list[PartitionLog]:
+    made = [bench.store.create(place, OLD, bench.settings) for place in MANY]
+    logs = [each for each in made if isinstance(each, PartitionLog)]
+    for each in logs:
+        append(each, 2)
+    return logs
+
+
+def plain_names(bench: Bench) -> set[str]:
+    names = {n for path in bench.paths for n in os.listdir(path)}
+    return names & {str(place) for place in MANY}
+
+
+def test_many_logs_are_gone_at_once_and_their_directories_are_renamed_in_the_thread(
+    bench: Bench,
+) -> None:
+    logs = many_logs(bench)
+    over: list[int] = []
+    bench.threads.works = []
+    bench.store.delete_all(MANY, lambda: over.append(len(plain_names(bench))))
+    assert not any(bench.store.has(place) for place in MANY)
+    assert all(each.fault is not None for each in logs)
+    assert len(plain_names(bench)) == len(MANY)
+    bench.threads.do_all()
+    assert over == [0]
+    bench.crash()
+    assert not bench.open().logs
+
+
+def test_a_log_made_anew_while_the_old_one_is_yet_to_be_renamed_keeps_its_own_directory(
+    bench: Bench,
+) -> None:
+    logs = many_logs(bench)
+    bench.threads.works = []
+    bench.store.delete_all(MANY, lambda: None)
+    for old in (logs[0], logs[-1]):
+        bench.store.new_logs.preferred[old.topic_partition] = os.path.dirname(old.directory)
+    new = bench.store.create(MANY[0], NEW, bench.settings)
+    assert isinstance(new, PartitionLog)
+    append(new, 3)
+    ahead = NewLog(MANY[-1], NEW, bench.settings, 0)
+    bench.store.prepare([ahead], lambda: None)
+    bench.threads.do_all()
+    last = bench.store.create(MANY[-1], NEW, bench.settings)
+    assert isinstance(last, PartitionLog)
+    append(last, 4)
+    assert plain_names(bench) == {str(MANY[0]), str(MANY[-1])}
+    assert bench.names("-stray") == []
+    bench.crash()
+    store = bench.open()
+    found = {place: (each.offset_end, each.topic_id) for place, each in store.logs.items()}
+    assert found == {MANY[0]: (3, NEW), MANY[-1]: (4, NEW)}
+
+
+def test_logs_whose_directories_cannot_be_renamed_are_still_there_and_may_be_deleted_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many_logs(bench)
+    rename = os.rename
+
+    def refuse_one(old: str, new: str) -> None:
+        if old.endswith(str(MANY[30])):
+            raise PermissionError(1, "refused")
+        rename(old, new)
+
+    bench.threads.works = []
+    bench.store.delete_all(MANY, lambda: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", refuse_one)
+        with pytest.raises(StorageFault):
+            bench.store.create(MANY[30], NEW, bench.settings)
+        bench.threads.do_all()
+    assert list(bench.store.logs) == [MANY[30]]
+    assert bench.store.logs[MANY[30]].fault is not None
+    bench.store.delete(MANY[30])
+    assert plain_names(bench) == set()

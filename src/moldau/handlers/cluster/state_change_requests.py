@@ -181,8 +181,18 @@ async def stop_replica(
             "%d partitions",
             *(on.node_id, request.controller_id, request.controller_epoch, len(stops)),
         )
-        errors = on.replicas.stop(stops)
+        errors: dict[TopicPartition, Error] = {}
+        for first in range(0, len(stops), ROLES_AT_ONCE):
+            if first:
+                await asyncio.sleep(0)
+                refusal = _refusal(request, member, on)
+                if refusal is not None:
+                    # The controller that follows asks again for what is not deleted yet.
+                    break
+            errors |= on.replicas.stop(stops[first : first + ROLES_AT_ONCE])
         member.publish(member.view.image)
+        if refusal is not None:
+            return StopReplicaResponse(error_code=refusal)
     return StopReplicaResponse(
         partition_errors=[
             StopReplicaPartitionError(

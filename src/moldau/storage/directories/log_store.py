@@ -19,7 +19,7 @@ from moldau.storage.directories.delayed_file_deletion import Trash
 from moldau.storage.directories.log_directory import Checkpoints, LogDirectory, identify
 from moldau.storage.directories.log_waking import Waking
 from moldau.storage.directories.new_logs import MadeLog, NewLog, NewLogs
-from moldau.storage.directories.removed_logs import Departures
+from moldau.storage.directories.removed_logs import DepartingLogs, Departures
 from moldau.storage.directories.storage_threads import Threads
 from moldau.storage.log.loaded_log import LoadedLog
 from moldau.storage.log.log_at_rest import AnyLog, RestingLog
@@ -82,6 +82,7 @@ class LogStore:
         self.producer_expiration_ms = producer_expiration_ms
         self._trash = Trash(clock, threads)
         self.departures = Departures(self._trash)
+        self._departing = DepartingLogs(self.departures, threads, self._not_deleted)
         self.rivals = Rivals(self.departures)
         self.new_logs = NewLogs(clock, threads, producer_expiration_ms)
         self.on_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
@@ -199,6 +200,7 @@ class LogStore:
         parents = [each.path for each in self.online]
         if not parents:
             raise StorageFault("cannot create", str(topic_partition), reason=NOTHING_ONLINE)
+        self._departing.finish(topic_partition)
         made = self.new_logs.take(topic_partition, topic_id, parents)
         if made is None:
             self.forget_made(topic_partition)
@@ -216,10 +218,12 @@ class LogStore:
     def prepare(self, wanted: Sequence[NewLog], done: Callable[[], None]) -> None:
         """Make new logs in the thread, for `create` to find; none of them may exist."""
         try:
+            for each in wanted:
+                self._departing.finish(each.topic_partition)
             self._all.forget([each.topic_partition for each in wanted])
         except StorageFault as fault:
             # Whoever creates the logs meets it again and knows what to do.
-            log.error("checkpoint failed: %s", fault)
+            log.error("%d logs are not made yet: %s", len(wanted), fault)
             done()
             return
         self.new_logs.make(wanted, self._sizes(), done)
@@ -287,6 +291,20 @@ class LogStore:
         StorageFault; then the log is still there, unusable, and may be deleted again."""
         self.departures.retire(self.logs[topic_partition])
         self._drop(topic_partition)
+
+    def delete_all(self, places: Sequence[TopicPartition], done: Callable[[], None]) -> None:
+        """As `delete`, for many: their directories are renamed in the thread, and `done` is called
+        when that is over. What could not be renamed is still there then, as after `delete`."""
+        deleted = [self.logs[place] for place in places]
+        for place in places:
+            self._drop(place)
+        self._departing.retire(deleted, done)
+
+    def _not_deleted(self, partition_log: AnyLog, fault: StorageFault) -> None:
+        place = partition_log.topic_partition
+        log.error("log not deleted partition=%s: %s", place, fault)
+        if place not in self.logs and self._all.of(partition_log.directory).fault is None:
+            self.put(partition_log)
 
     def set_aside(self, topic_partition: TopicPartition, reason: str) -> None:
         """Take the log out of service and keep its files under another name; raises as `delete`."""
