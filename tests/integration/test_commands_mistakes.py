@@ -42,6 +42,7 @@ LINES = {
     "broker-api-versions": "",
     "cluster": "cluster-id",
     "features": "describe",
+    "delegation-tokens": "--describe --command-config {empty}",
 }
 GOES_ON = {"console-producer"}
 """Kafka's tool tells that nothing could be sent and ends with 0."""
@@ -104,6 +105,13 @@ class Said:
         assert "Traceback" not in self.text
 
 
+def line_of(name: str, directory: Path) -> str:
+    good, empty = directory / "good.json", directory / "empty.properties"
+    good.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 0}]}')
+    empty.write_text("")
+    return LINES[name].format(good=good, empty=empty)
+
+
 def at(address: str, name: str, words: str) -> list[str]:
     return [*words.split(), "--bootstrap-server", address]
 
@@ -131,10 +139,8 @@ def test_an_unreachable_broker_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("moldau.cli.command_clients.REACH_MS", 50)
-    good = tmp_path / "good.json"
-    good.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 0}]}')
     address = f"127.0.0.1:{free_port()}"
-    said = Said(capsys, name, *at(address, name, LINES[name].format(good=good)))
+    said = Said(capsys, name, *at(address, name, line_of(name, tmp_path)))
     assert said.code == (0 if name in GOES_ON else 1)
     assert f"Connection to {address} could not be established" in said.text
 
@@ -144,9 +150,7 @@ def test_an_unreachable_broker_is_one_sentence(
 def test_an_address_that_is_none_is_named(
     name: str, address: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    good = tmp_path / "good.json"
-    good.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 0}]}')
-    said = Said(capsys, name, *at(address, name, LINES[name].format(good=good)))
+    said = Said(capsys, name, *at(address, name, line_of(name, tmp_path)))
     assert said.code == 1
     assert f"Invalid url in bootstrap.servers: {address} is not host:port" in said.text
 
