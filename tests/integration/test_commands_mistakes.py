@@ -42,6 +42,7 @@ LINES = {
     "broker-api-versions": "",
     "cluster": "cluster-id",
     "features": "describe",
+    "acls": "--list",
     "delegation-tokens": "--describe --command-config {empty}",
 }
 GOES_ON = {"console-producer"}

@@ -20,6 +20,7 @@ COMMANDS = {
         "moldau.cli.servers.configs",
         "show and change settings of topics, brokers and groups",
     ),
+    "acls": ("moldau.cli.security.acls", "allow and deny, and show what is allowed"),
     "delegation-tokens": (
         "moldau.cli.security.delegation_tokens",
         "create, renew, expire and show delegation tokens",

@@ -16,6 +16,7 @@ from moldau.cli.command_clients import open_admin
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, long
 from moldau.cli.output import Output
+from moldau.cli.security.principals import principals
 from moldau.cli.tool import BOOTSTRAP, JSON, Tool, run_tool
 
 if TYPE_CHECKING:
@@ -172,17 +173,6 @@ def listed(names: Sequence[str]) -> str:
 def date(at_ms: int) -> str:
     """In the time zone of whoever reads it, as Kafka's tool."""
     return time.strftime("%Y-%m-%dT%H:%M", time.localtime(at_ms / 1000))
-
-
-def principals(given: Given, key: str) -> list[str]:
-    found = [text.strip() for text in given.texts(key)]
-    for text in found:
-        kind, colon, _ = text.partition(":")
-        if not colon or not kind:
-            raise CommandFault(
-                f"expected a string in format principalType:principalName but got {text}"
-            )
-    return found
 
 
 def seconds(period_ms: int) -> float | None:
