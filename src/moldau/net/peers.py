@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from moldau.model.cluster import Endpoint
@@ -66,14 +67,16 @@ OPEN = PeerSecurity()
 
 
 class _Line:
-    """The way to one broker on one lane: a connection, or when to try for one again."""
+    """The way to one broker on one lane: a connection, one being opened, or when to try again."""
 
-    __slots__ = ("address", "backoff_ms", "connection", "lock", "retry_at")
+    __slots__ = ("address", "backoff_ms", "connection", "opening", "retry_at")
 
     def __init__(self) -> None:
         self.connection: PeerConnection | None = None
+        self.opening: asyncio.Task[None] | None = None
+        """Belongs to nobody who calls: one who gives up does not break off a handshake or a log-in
+        that the next one would have to begin anew."""
         self.address: tuple[str, int] | None = None
-        self.lock = asyncio.Lock()
         self.backoff_ms = BACKOFF_MIN_MS
         self.retry_at = 0.0
 
@@ -82,6 +85,9 @@ class _Line:
         self.backoff_ms = min(2 * self.backoff_ms, BACKOFF_MAX_MS)
 
     def drop(self, reason: str) -> None:
+        if self.opening is not None:
+            self.opening.cancel()
+            self.opening = None
         if self.connection is not None:
             self.connection.abort(reason)
             self.connection = None
@@ -138,8 +144,11 @@ class Peers:
         self._is_closed = True
         lines, self._lines = self._lines, {}
         connections = [line.connection for line in lines.values() if line.connection is not None]
+        openings = [line.opening for line in lines.values() if line.opening is not None]
         for line in lines.values():
             line.drop("this broker stops")
+        if openings:
+            await asyncio.wait(openings)
         for connection in connections:
             await connection.wait_closed()
 
@@ -157,18 +166,19 @@ class Peers:
             line.address, line.retry_at, line.backoff_ms = address, 0.0, BACKOFF_MIN_MS
         if line.connection is not None and line.connection.is_open:
             return line.connection
-        async with line.lock:
-            if line.connection is None or not line.connection.is_open:
-                connection = await self._open(broker, line, address)
-                if self._lines.get((broker, lane)) is not line:
-                    connection.abort(f"broker {broker} went away")
-                    raise PeerUnreachable(f"broker {broker} went away")
-                line.connection = connection
+        if line.opening is None:
+            line.opening = self._loop.create_task(self._open(broker, line, address))
+            line.opening.add_done_callback(partial(_opening_ended, line))
+        opening = line.opening
+        await asyncio.wait([opening])
+        if opening.cancelled():
+            raise PeerUnreachable(f"broker {broker} went away")
+        opening.result()
+        assert line.connection is not None
         return line.connection
 
-    async def _open(
-        self, broker: BrokerId, line: _Line, address: tuple[str, int]
-    ) -> PeerConnection:
+    async def _open(self, broker: BrokerId, line: _Line, address: tuple[str, int]) -> None:
+        """Raises PeerUnreachable."""
         pause = line.retry_at - self._loop.time()
         if pause > 0:
             await asyncio.sleep(pause)
@@ -188,7 +198,7 @@ class Peers:
                 f"{name} cannot be reached: {str(fault) or 'no answer'}"
             ) from fault
         line.backoff_ms, line.retry_at = BACKOFF_MIN_MS, 0.0
-        return connection
+        line.connection = connection
 
     async def _opened(self, name: str, host: str, port: int) -> PeerConnection:
         tls, login = self._security.tls(), self._security.login()
@@ -205,6 +215,13 @@ class Peers:
                 if not is_known:
                     connection.abort("it did not let this broker in")
         return connection
+
+
+def _opening_ended(line: _Line, opening: asyncio.Task[None]) -> None:
+    if line.opening is opening:
+        line.opening = None
+    if not opening.cancelled():
+        opening.exception()  # whoever still waits for it raises it
 
 
 def _refusal(fault: OSError) -> str | None:

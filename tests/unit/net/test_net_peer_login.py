@@ -68,6 +68,44 @@ async def ask(peers: Peers) -> Any:
     return await peers.call(0, MetadataRequest(topics=[]), timeout_ms=5000)
 
 
+def test_a_call_that_is_given_up_does_not_break_off_the_log_in() -> None:
+    async def scenario() -> None:
+        def agreed(request: Any, version: int) -> Any:
+            first.cancel()
+            return SaslHandshakeResponse(mechanisms=["PLAIN"])
+
+        async with scripted(welcome(), agreed) as broker:
+            peers = peers_of(broker)
+            first = asyncio.ensure_future(ask(peers))
+            await asyncio.wait([first])
+            assert first.cancelled()
+            await ask(peers)
+            assert kinds(broker)[1:] == [*LOGIN, MetadataRequest]
+            assert broker.connections == 1
+            await peers.close()
+
+    run(scenario)
+
+
+def test_a_broker_that_stops_does_not_wait_for_a_log_in() -> None:
+    async def scenario() -> None:
+        asked = asyncio.Event()
+
+        def silent(request: Any, version: int) -> Any:
+            asked.set()
+            return HANG
+
+        async with scripted(welcome(), silent) as broker:
+            peers = peers_of(broker)
+            call = asyncio.ensure_future(ask(peers))
+            await asked.wait()
+            await peers.close()
+            with pytest.raises(PeerUnreachable):
+                await call
+
+    run(scenario)
+
+
 def test_nothing_but_the_log_in_comes_before_the_first_request() -> None:
     async def scenario() -> None:
         async with scripted(welcome()) as broker:

@@ -170,6 +170,28 @@ def test_a_client_that_is_not_let_in_is_named_in_the_log(
     run(scenario)
 
 
+def test_a_client_that_leaves_during_the_handshake_was_not_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        greeting, unread = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = client_context().wrap_bio(unread, greeting, server_hostname="127.0.0.1")
+        with pytest.raises(ssl.SSLWantReadError):
+            client.do_handshake()
+        async with serving(config_of(tmp_path)) as echo:
+            with caplog.at_level(logging.INFO):
+                for said in (b"", greeting.read()):
+                    _, writer = await asyncio.open_connection("127.0.0.1", echo.port)
+                    writer.write(said)
+                    await echo.connection()
+                    writer.write_eof()
+                    await until(lambda: not echo.server.connections)
+                    writer.close()
+        assert "Failed authentication" not in caplog.text
+
+    run(scenario)
+
+
 def test_versions_and_suites_are_those_of_the_settings(tmp_path: Path) -> None:
     async def scenario() -> None:
         suite = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"

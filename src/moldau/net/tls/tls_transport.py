@@ -10,6 +10,7 @@ The handshake happens inside `receive_into`: bytes of the client come when it is
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
 import ssl
@@ -24,6 +25,7 @@ HANDSHAKE_FEED_BYTES = 16 * 1024
 """Before the client has shown that it can speak."""
 HANDSHAKE_BYTES_MAX = 256 * 1024
 """A client that sends more without coming to an end is none."""
+LEFT = "the client closed the connection during the TLS handshake"
 
 _feed = memoryview(bytearray(FEED_BYTES))
 """One for all: what is read is passed on at once, on the one loop there is."""
@@ -109,7 +111,8 @@ class TlsTransport:
         return True
 
     def _shake_hands(self) -> None:
-        """Raises BlockingIOError while it goes on, HandshakeFault if it fails."""
+        """Raises BlockingIOError while it goes on, HandshakeFault if it fails, and
+        ConnectionAbortedError if the client leaves meanwhile."""
         while not self.is_ready:
             has_fed = self._feed(HANDSHAKE_FEED_BYTES)
             try:
@@ -119,6 +122,9 @@ class TlsTransport:
                 if self._handshake_bytes > HANDSHAKE_BYTES_MAX:
                     reason = f"no end after {self._handshake_bytes} bytes"
                     raise HandshakeFault(f"SSL handshake failed: {reason}") from None
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+                # It left: nobody was refused.
+                raise ConnectionAbortedError(errno.ECONNABORTED, LEFT) from None
             except ssl.SSLError as fault:
                 with contextlib.suppress(OSError):
                     self.flush()  # the alert says to the other side what is wrong
