@@ -74,9 +74,12 @@ class IsrSender:
     # What leaders want
 
     def join(self, replica: Replica, follower: BrokerId) -> None:
-        if follower not in self._image().brokers:
-            return
         partition = replica.partition
+        if follower not in self._image().brokers:
+            # Its last fetch came after the news of its end.
+            if partition.look_again(self._clock.monotonic_ms(), (follower,)):
+                self._waiting.changed(replica)
+            return
         log.info(
             "%s Expanding ISR from %s to %s",
             self._prefix(replica),
@@ -96,7 +99,8 @@ class IsrSender:
             partition = replica.partition
             if not partition.is_leader or not partition.is_replicated:
                 continue
-            if partition.look_again(now):
+            gone = partition.followers().keys() - self._image().brokers.keys()
+            if partition.look_again(now, gone):
                 self._waiting.changed(replica)
             lagging = partition.lagging(now, partition.lag_max_ms)
             if not lagging or partition.is_isr_pending:

@@ -20,6 +20,7 @@ from moldau.replication.in_sync_replicas import (
     IsrProposal,
     IsrState,
     Pending,
+    PendingExpand,
     after_refusal,
     isr_text,
 )
@@ -368,7 +369,11 @@ class Partition:
             after = after_refusal(answer.error)
             if after is AfterRefusal.REVERT:
                 self._state = proposal.state.committed
+                if isinstance(proposal.state, PendingExpand):
+                    # It is going or gone: whoever is not waits here again with its next fetch.
+                    self._forget(proposal.state.joining)
                 self._await(now)
+                self._advance()
             return after
         if (
             answer.leader_epoch != self.leader_epoch
@@ -385,9 +390,13 @@ class Partition:
         """Time has passed or brokers went away: who was waited for only because it kept up may be
         so no longer. True if the high watermark moved."""
         for broker in gone:
-            follower = self._followers.get(broker)
-            if follower is not None and broker not in self._state.maximal:
-                follower.caught_up_ms = NEVER
-                follower.offset_end = -1
+            if broker in self._followers and broker not in self._state.maximal:
+                self._forget(broker)
         self._await(now)
         return self._advance()
+
+    def _forget(self, broker: BrokerId) -> None:
+        """Not in sync, and it may never fetch again: writes must not wait until it lags."""
+        follower = self._followers[broker]
+        follower.caught_up_ms = NEVER
+        follower.offset_end = -1

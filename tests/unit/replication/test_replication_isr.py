@@ -97,7 +97,20 @@ def test_a_refusal_that_was_surely_not_applied_is_taken_back() -> None:
     answer = IsrAnswer(Error.INELIGIBLE_REPLICA)
     assert partition.answered(proposal, answer, now=0) is AfterRefusal.REVERT
     assert not partition.is_isr_pending
+    assert not partition.may_join(2)
+    partition.follower_fetched(2, 10, now=1)
     assert partition.may_join(2)
+
+
+def test_writes_do_not_wait_for_a_follower_that_may_not_join() -> None:
+    """It died while its joining was proposed, a moment after it had caught up."""
+    partition = leading(1)
+    partition.follower_fetched(2, 10, now=0)
+    proposal = partition.propose_join(2, ID, now=0)
+    assert not partition.appended(12)
+    assert not partition.look_again(0, gone=(2,)), "it counts while it may have joined"
+    partition.answered(proposal, IsrAnswer(Error.INELIGIBLE_REPLICA), now=0)
+    assert partition.high_watermark == 12
 
 
 @pytest.mark.parametrize(
