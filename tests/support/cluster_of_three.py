@@ -107,7 +107,8 @@ class ClusterOfThree:
         eventually(is_created)
 
     def write(self, topic: str, *values: str, acks: str = "all") -> None:
-        assert self.refusals(topic, *values, acks=acks) == []
+        refused = self.refusals(topic, *values, acks=acks)
+        assert refused == [], f"{refused} while the first partition is {self.state(topic)}"
 
     def refusals(
         self, topic: str, *values: str, acks: str = "all", timeout_s: float = SECONDS_MAX
