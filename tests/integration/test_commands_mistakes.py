@@ -62,6 +62,7 @@ ELSEWHERE = {
     "completion",
     "doctor",
     "pipeline",
+    "security",
 }
 WITH_JSON_FILE = {
     "delete-records": "--offset-json-file {file}",

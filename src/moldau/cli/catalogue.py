@@ -37,6 +37,7 @@ COMMANDS = {
         "read closed segments again and name what is damaged",
     ),
     "storage": ("moldau.cli.files.storage", "serve what Apache Kafka has left in its directories"),
+    "security": ("moldau.cli.security.security", "secure a new broker"),
     "groups": ("moldau.cli.groups.groups", "list groups of all kinds"),
     "transactions": ("moldau.cli.groups.transactions", "look at transactions, end hanging ones"),
     "verifiable-producer": ("moldau.cli.records.verifiable_producer", "send numbers, report each"),

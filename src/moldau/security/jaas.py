@@ -66,6 +66,15 @@ class _Token(NamedTuple):
 _END = _Token("end", None)
 
 
+def login_module_text(class_name: str, options: Mapping[str, str]) -> str:
+    """A setting that reads back as this module."""
+    quoted = {
+        key: value.replace("\\", "\\\\").replace('"', '\\"') for key, value in options.items()
+    }
+    words = [class_name, "required", *(f'{key}="{value}"' for key, value in quoted.items())]
+    return " ".join(words) + ";"
+
+
 def parse_login_module(text: str) -> LoginModule:
     """The one entry of a setting."""
     tokens = _tokens(text)

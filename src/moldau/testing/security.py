@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.security.jaas import login_module_text
+
 if TYPE_CHECKING:
     import ssl
 
@@ -218,32 +220,25 @@ class Security:
 
     def _broker_module(self, mechanism: str) -> str:
         if mechanism == BEARER:
-            return _module(mechanism, {"unsecuredLoginStringClaim_sub": BROKER})
+            return login_module_text(_MODULES[mechanism], {"unsecuredLoginStringClaim_sub": BROKER})
         own = {"username": BROKER, "password": self._broker_password}
         if mechanism == PLAIN:
             own[f"user_{BROKER}"] = self._broker_password
             own |= {f"user_{name}": password for name, password in self.users.items()}
-        return _module(mechanism, own)
+        return login_module_text(_MODULES[mechanism], own)
 
     def _client_module(self, name: str, mechanism: str) -> str:
         if mechanism == BEARER:
-            return _module(mechanism, {"unsecuredLoginStringClaim_sub": name})
-        return _module(mechanism, {"username": name, "password": self.users[name]})
+            return login_module_text(_MODULES[mechanism], {"unsecuredLoginStringClaim_sub": name})
+        return login_module_text(
+            _MODULES[mechanism], {"username": name, "password": self.users[name]}
+        )
 
     def _write(self, name: str, text: str) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._directory / name
         path.touch(mode=0o600)
         path.write_text(text)
-
-
-def _module(mechanism: str, options: Mapping[str, str]) -> str:
-    words = [f'{key}="{_escaped(value)}"' for key, value in options.items()]
-    return f"{_MODULES[mechanism]} required {' '.join(words)};"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _check(what: str, value: str, allowed: Sequence[str]) -> None:
