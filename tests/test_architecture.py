@@ -152,6 +152,9 @@ PUBLIC = (
 )
 """What users import. Everything else may change without notice."""
 
+IMPORT = re.compile(
+    r"^ *(?:from (moldau[.\w]*) import (\([^)]*|.*)|import (moldau[.\w]*))", re.MULTILINE
+)
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -200,6 +203,22 @@ def imports_upwards(name: str, text: str) -> Iterator[str]:
             yield f"{name} imports {imported}, which is not below it"
         elif package in CLIENT_SIDE and imported in SERVER_SIDE:
             yield f"{name} reaches through the wire into {imported}"
+
+
+def is_there(module: str) -> bool:
+    place = SOURCE.parent.joinpath(*module.split("."))
+    return place.is_dir() or place.with_suffix(".py").exists()
+
+
+def missing_modules(text: str) -> Iterator[str]:
+    """Imports of modules that are not there; a lazy one would be found out by a user."""
+    for found in IMPORT.finditer(text):
+        module, names = found[1] or found[3], (found[2] or "").strip("(").split(",")
+        package = SOURCE.parent.joinpath(*module.split("."), "__init__.py")
+        named = [module]
+        if package.exists() and not package.read_text().strip():
+            named += [f"{module}.{name.split()[0]}" for name in names if name.strip()]
+        yield from (each for each in named if not is_there(each))
 
 
 def impurities(text: str) -> Iterator[str]:
@@ -309,6 +328,13 @@ def test_a_module_imports_only_from_lower_layers(path: Path) -> None:
     assert not list(imports_upwards(relative(path), path.read_text()))
 
 
+@pytest.mark.parametrize("folder", ["src", "tests", "benchmarks", "docs", "examples"])
+def test_what_is_imported_is_there(folder: str) -> None:
+    paths = sorted((PROJECT / folder).rglob("*.py"))
+    missing = {str(path): [*missing_modules(path.read_text())] for path in paths}
+    assert not {path: names for path, names in missing.items() if names}
+
+
 @pytest.mark.parametrize("path", [path for path in FILES if is_pure(relative(path))], ids=relative)
 def test_pure_modules_do_no_io_ask_no_clock_and_wait_for_nothing(path: Path) -> None:
     assert not list(impurities(path.read_text()))
@@ -366,6 +392,10 @@ BREAKS: dict[str, tuple[Callable[[str], Iterator[str]], str]] = {
     "a client that opens a broker's rooms": (
         lambda text: imports_upwards("client/x.py", text),
         "from moldau.storage.log import segment",
+    ),
+    "an import of a module that is gone": (
+        missing_modules,
+        "def late():\n    from moldau.storage.log import drawer",
     ),
     "a clock in a pure module": (impurities, "import time"),
     "a coroutine in a pure module": (impurities, "async def decide(): ..."),
