@@ -93,7 +93,7 @@ PURE_MODULES = {
     "storage/compaction/compaction_transactions.py",
     "engine/machine.py",
     "engine/timing_wheel.py",
-    "metadata/fields.py",
+    "metadata/node_fields.py",
     "metadata/paths.py",
     "replication/partition.py",
     "replication/fetch_sessions.py",

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.client.producer.batch_bodies import Body, send_body
 from moldau.client.producer.blocking_producer import Producer
+from moldau.client.producer.prepared_bodies import Body, send_body
 from moldau.client.shared import client_errors as errors
 from moldau.records import batch_kernel
 from moldau.records.compression import Codec, compress

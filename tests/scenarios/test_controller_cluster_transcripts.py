@@ -23,7 +23,7 @@ from moldau.controller.controller_machine import (
     CreateTopics,
     DeleteTopics,
 )
-from moldau.controller.rules.found_in_tree import without_state
+from moldau.controller.rules.outside_changes import without_state
 from moldau.controller.rules.reassignment_rules import Move
 from moldau.controller.rules.replica_placement import Start
 from moldau.controller.rules.topic_rules import Draw, NewTopic, TopicDefaults

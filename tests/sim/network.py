@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moldau.model.regions import OpenFile
+from moldau.model.file_regions import OpenFile
 from moldau.net.acceptor import Listener
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
 from moldau.net.server import Server

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
-from moldau.cluster.metadata_journal import MetadataJournal
+from moldau.cluster.tree.metadata_journal import MetadataJournal
 from moldau.engine.machine import JournalFault
 from moldau.metadata import paths
 from moldau.metadata.store import Delete

@@ -29,7 +29,7 @@ HASTY = """
 from unittest.mock import patch
 from moldau.controller import cluster_commands as commands
 from moldau.controller import cluster_state
-from moldau.cluster.tree_events import TreeEvents
+from moldau.cluster.tree.tree_events import TreeEvents
 from tests.sim.scenario import run
 
 async def begin(events):

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.broker.system_clock import SystemClock
-from moldau.cluster import controller_candidacy
+from moldau.cluster import broker_registration
 from moldau.cluster.cluster_controller import ClusterController
 from moldau.cluster.controller_election import ControllerElection
-from moldau.cluster.metadata_retries import patiently
+from moldau.cluster.tree import tree_layout
+from moldau.cluster.tree.metadata_retries import patiently
 from moldau.config.broker_config import BrokerConfig
 from moldau.controller.rules.replica_placement import Start
 from moldau.controller.rules.topic_rules import Draw
@@ -110,14 +111,14 @@ class Contender:
         brokers[node_id] = self
 
     async def start(self) -> Contender:
-        await controller_candidacy.lay_out(self.session)
+        await tree_layout.lay_out(self.session)
         self.is_running = True
         await self.register()
         self.election.start()
         return self
 
     async def register(self) -> None:
-        await controller_candidacy.register(self.session, self.node, 0)
+        await broker_registration.register(self.session, self.node, 0)
         node = await self.session.get(paths.broker_path(self.node_id))
         self.broker_epoch = node.created_by
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Awaitable, Callable
 from typing import BinaryIO
 
-from moldau.model.regions import FileRegion
+from moldau.model.file_regions import FileRegion
 from moldau.net.acceptor import Listener
 from moldau.net.answers import Answer, Disconnect
 from moldau.net.connection import Connection

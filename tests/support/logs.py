@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from moldau.model.file_regions import FileRegion
 from moldau.model.names import TopicPartition
-from moldau.model.regions import FileRegion
 from moldau.records.batch import BatchHeader, read_header, whole_headers
 from moldau.records.batch_codec import ControlType, EndMarker, Record, encode_batch, encode_marker
 from moldau.records.compression import Codec

@@ -17,7 +17,7 @@ from moldau.broker.coordinator_parts import CoordinatorParts
 from moldau.broker.log_opening import logs_of
 from moldau.broker.topic_settings import TopicSettings
 from moldau.cluster.lone_controller import LoneController
-from moldau.cluster.user_credentials import UserCredentials
+from moldau.cluster.tree.stored_scram_credentials import UserCredentials
 from moldau.config.broker_config import BrokerConfig
 from moldau.controller.rules.topic_rules import NewTopic
 from moldau.coordinators.producer_id_source import ProducerIdSource
@@ -27,7 +27,7 @@ from moldau.handlers.routes import ROUTES
 from moldau.handlers.services import Services
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint, PartitionImage, TopicImage
-from moldau.model.regions import FileRegion
+from moldau.model.file_regions import FileRegion
 from moldau.records.batch_codec import Record, encode_batch
 from moldau.replication.delayed_requests import Waiting
 from moldau.replication.fetch_sessions import FetchSessions

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 
 from moldau import __version__
 from moldau.broker.access.security_parts import SecurityParts
-from moldau.broker.addresses import advertised_by, listeners_of, socket_settings_of
+from moldau.broker.advertised_addresses import advertised_by, listeners_of, socket_settings_of
 from moldau.broker.background_jobs import Background
+from moldau.broker.broker_id_generation import numbered
 from moldau.broker.coordinator_parts import CoordinatorParts
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.kafka_adoption import open_metadata
@@ -26,7 +27,6 @@ from moldau.broker.log_jobs import follow_failures, plan_cleaner, plan_log_jobs
 from moldau.broker.log_opening import logs_of, was_left_uncleanly
 from moldau.broker.log_setup import BrokerLoggers
 from moldau.broker.machine_environment import Surroundings
-from moldau.broker.numbering import numbered
 from moldau.broker.segment_scrubber import Scrubber, ScrubberParts, plan_scrubber
 from moldau.broker.topic_settings import TopicSettings, dynamic_overrides
 from moldau.cluster.lone_controller import LoneController
@@ -53,7 +53,7 @@ from moldau.storage.storage_faults import StorageFault
 
 if TYPE_CHECKING:
     from moldau.broker.cluster_parts import ClusterParts
-    from moldau.cluster.controller import Controller
+    from moldau.cluster.controller_port import Controller
 
 log = logging.getLogger("kafka.server.KafkaServer")
 fetcher_log = logging.getLogger("kafka.server.ReplicaFetcherManager")

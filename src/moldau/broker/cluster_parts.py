@@ -12,10 +12,10 @@ from collections.abc import Callable
 from moldau.broker.access.security_parts import SASL_PROTOCOLS, TLS_PROTOCOLS
 from moldau.broker.background_jobs import Background
 from moldau.broker.machine_environment import Surroundings
-from moldau.cluster import controller_candidacy
 from moldau.cluster.lone_controller import draw_topic_id
 from moldau.cluster.membership import ImageListener, Member
-from moldau.cluster.metadata_retries import patiently
+from moldau.cluster.tree import tree_layout
+from moldau.cluster.tree.metadata_retries import patiently
 from moldau.config.broker_config import BrokerConfig
 from moldau.engine.timers import Timers
 from moldau.metadata.store import SharedStore, StoreError
@@ -60,8 +60,8 @@ class ClusterParts:
             return draw_topic_id(around.random_bytes)
 
         async def cluster_id_there() -> str:
-            await controller_candidacy.lay_out(store)
-            return await controller_candidacy.cluster_id_of(store, lambda: uuid_text(draw()))
+            await tree_layout.lay_out(store)
+            return await tree_layout.cluster_id_of(store, lambda: uuid_text(draw()))
 
         cluster_id = await patiently(
             cluster_id_there,

@@ -26,12 +26,12 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.log_line_limit import LogLimit
 from moldau.net.answers import Answer, Disconnect
 from moldau.net.connection import Connection
-from moldau.net.holding import Holding
+from moldau.net.connection_muting import MutingWait
 from moldau.wire.apis import response_class
+from moldau.wire.long_messages import is_long
 from moldau.wire.primitives import DecodeError, TooManyEntries
 from moldau.wire.request_framing import API_VERSIONS, Chunk, encode_response, read_request_header
 from moldau.wire.schema import Message
-from moldau.wire.weighing import is_long
 
 log = logging.getLogger("kafka.server.KafkaApis")
 log.addFilter(LogLimit())
@@ -294,7 +294,7 @@ class _Suspended(Answer):
     def _await(self, awaited: asyncio.Future[Any] | None) -> None:
         self._awaited = awaited
         # Who rests in the middle of its work must not be overtaken.
-        self.may_be_overtaken = awaited is not None and not isinstance(awaited, Holding)
+        self.may_be_overtaken = awaited is not None and not isinstance(awaited, MutingWait)
         if awaited is None:
             # A bare yield, as in `asyncio.sleep(0)`: go on at the loop's next turn.
             if self._call.api_key in NEVER_QUEUED:

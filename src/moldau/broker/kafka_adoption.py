@@ -14,7 +14,7 @@ import asyncio
 import os
 from collections.abc import Iterator, Sequence
 
-from moldau.cluster.controller_candidacy import lay_out
+from moldau.cluster.tree.tree_layout import lay_out
 from moldau.config.broker_config import BrokerConfig
 from moldau.handlers.topic_data.topic_auto_creation import new_topic
 from moldau.metadata import paths

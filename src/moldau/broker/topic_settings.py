@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from moldau.cluster.metadata_retries import patiently
-from moldau.cluster.tree_loading import load_configs
+from moldau.cluster.tree.metadata_retries import patiently
+from moldau.cluster.tree.tree_loading import load_configs
 from moldau.config.broker_config import BrokerConfig
 from moldau.config.config_changes import DEFAULT_BROKER
 from moldau.config.setting_definition import ConfigError

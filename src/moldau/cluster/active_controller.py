@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from moldau.cluster.controller_deliveries import Deliveries
-from moldau.cluster.metadata_journal import ControllerEpoch
+from moldau.cluster.tree.metadata_journal import ControllerEpoch
 from moldau.config.broker_config import BrokerConfig
 from moldau.controller import cluster_commands as commands
 from moldau.controller.cluster_machine import ClusterMachine
@@ -25,7 +25,7 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis
 
 if TYPE_CHECKING:
-    from moldau.cluster.tree_events import TreeEvents
+    from moldau.cluster.tree.tree_events import TreeEvents
 
 log = logging.getLogger("kafka.controller.KafkaController")
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from moldau.cluster.controller import Quorum
 from moldau.cluster.controller_election import ControllerElection
+from moldau.cluster.controller_port import Quorum
 from moldau.config.broker_config import BrokerConfig
 from moldau.config.config_changes import DEFAULT_BROKER, ConfigChange, ResourceType
 from moldau.controller.controller_facts import (
@@ -37,7 +37,6 @@ from moldau.controller.rules.isr_rules import check_broker
 from moldau.controller.rules.producer_ids import next_block
 from moldau.controller.rules.topic_rules import Draw, NewPartitions, NewTopic, TopicDefaults
 from moldau.metadata import paths
-from moldau.metadata.readable import readable
 from moldau.metadata.store import (
     BadVersion,
     Create,
@@ -48,6 +47,7 @@ from moldau.metadata.store import (
     StoreUnavailable,
     Write,
 )
+from moldau.metadata.unreadable_nodes import readable
 from moldau.model.cluster import ClusterImage, TopicImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import BrokerId, TopicPartition

@@ -14,12 +14,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from moldau.cluster import controller_candidacy
 from moldau.cluster.active_controller import ActiveController
 from moldau.cluster.controller_deliveries import Deliveries, Here
-from moldau.cluster.metadata_journal import ControllerEpoch, MetadataJournal
-from moldau.cluster.tree_events import TreeEvents, lay_out_topic
-from moldau.cluster.tree_loading import LoadedCluster, load
+from moldau.cluster.tree import controller_node, tree_layout
+from moldau.cluster.tree.metadata_journal import ControllerEpoch, MetadataJournal
+from moldau.cluster.tree.tree_events import TreeEvents, lay_out_topic
+from moldau.cluster.tree.tree_loading import LoadedCluster, load
 from moldau.config.broker_config import BrokerConfig
 from moldau.controller import cluster_commands as commands
 from moldau.controller.broker_requests.broker_answers import command_of
@@ -192,7 +192,7 @@ class ControllerElection:
     async def _step_aside(self) -> None:
         """Let others try first, and do not come back again and again without a pause."""
         self._resign("This broker cannot do the work of the controller.")
-        await controller_candidacy.resign(self._store, self._node_id, self._claim)
+        await controller_node.resign(self._store, self._node_id, self._claim)
         self._is_unable = False
         if self._clock.monotonic_ms() - self._ready_at_ms > LASTING_MS:
             self._failures = 0
@@ -213,7 +213,7 @@ class ControllerElection:
             if self._may_stand:
                 await self._stand()
             return
-        holder = controller_candidacy.controller_of(node)
+        holder = controller_node.controller_of(node)
         if held is not None and node.created_by != held.claim:
             self._resign(f"Broker {holder} has become the controller.")
         if self._active is None and holder == self._node_id:
@@ -230,7 +230,7 @@ class ControllerElection:
 
     async def _leave(self) -> None:
         try:
-            await controller_candidacy.resign(self._store, self._node_id, self._claim)
+            await controller_node.resign(self._store, self._node_id, self._claim)
         except StoreError as fault:
             log.info("[Controller id=%d] /controller is left as it is: %s", self._node_id, fault)
 
@@ -240,13 +240,11 @@ class ControllerElection:
         self._changed.set()  # whatever comes of it has to be looked at
         try:
             now_ms = self._clock.wall_ms()
-            term = await controller_candidacy.register_controller(
-                self._store, self._node_id, now_ms
-            )
+            term = await controller_node.register_controller(self._store, self._node_id, now_ms)
         except (NodeExists, BadVersion):
             return
         node = await self._store.exists(paths.CONTROLLER)
-        if node is None or controller_candidacy.controller_of(node) != self._node_id:
+        if node is None or controller_node.controller_of(node) != self._node_id:
             return
         log.info(
             "[Controller id=%d] %d successfully elected as the controller. Epoch incremented to %d "
@@ -261,7 +259,7 @@ class ControllerElection:
 
     async def _take_over(self, term: ControllerEpoch, claim: int) -> None:
         log.info("[Controller id=%d] Initializing controller context", self._node_id)
-        await controller_candidacy.lay_out(self._store)
+        await tree_layout.lay_out(self._store)
         loaded = await load(self._store, self._cluster_id, self._node_id, hands_out_ids=False)
         await self._mend(loaded)
         deletions = tuple(await self._store.children(paths.DELETE_TOPICS))

@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from moldau.cluster import controller_candidacy
-from moldau.cluster.controller import Quorum
-from moldau.cluster.metadata_journal import ControllerEpoch, MetadataJournal
-from moldau.cluster.tree_loading import load
+from moldau.cluster import broker_registration
+from moldau.cluster.controller_port import Quorum
+from moldau.cluster.tree import controller_node, tree_layout
+from moldau.cluster.tree.metadata_journal import ControllerEpoch, MetadataJournal
+from moldau.cluster.tree.tree_loading import load
 from moldau.config.broker_config import BrokerConfig
 from moldau.config.config_changes import ConfigChange
 from moldau.controller.controller_facts import (
@@ -89,12 +90,12 @@ class LoneController:
     async def load(self) -> ClusterImage:
         """Become the controller and read the tree: the image without this broker, which may need
         the cluster's id and its topics before it can say where it listens."""
-        await controller_candidacy.lay_out(self._store)
-        cluster_id = await controller_candidacy.cluster_id_of(
+        await tree_layout.lay_out(self._store)
+        cluster_id = await tree_layout.cluster_id_of(
             self._store, lambda: uuid_text(self._draw_id())
         )
         now_ms = self._clock.wall_ms()
-        self._term = term = await controller_candidacy.register_controller(
+        self._term = term = await controller_node.register_controller(
             self._store, self._node_id, now_ms
         )
         loaded = await load(self._store, cluster_id, self._node_id)
@@ -115,7 +116,7 @@ class LoneController:
 
     async def register(self, node: BrokerNode) -> None:
         """Let clients find this broker: from now on it is part of the image."""
-        await controller_candidacy.register(self._store, node, self._clock.wall_ms())
+        await broker_registration.register(self._store, node, self._clock.wall_ms())
         await self._submit(RegisterBroker(node))
 
     def on_image(self, listener: ImageListener) -> None:
@@ -188,7 +189,7 @@ class LoneController:
         self._is_closed = True
         if self._engine is not None:
             self._engine.stop(Error.NOT_CONTROLLER, "The controller is shutting down.")
-            await controller_candidacy.resign(self._store, self._node_id)
+            await controller_node.resign(self._store, self._node_id)
 
     async def _submit(self, command: Command[R]) -> R:
         if self._engine is None or not self._engine.is_running:
@@ -204,7 +205,7 @@ class LoneController:
         if self._is_closed:
             raise ApiError(Error.NOT_CONTROLLER, "The controller is shutting down.")
         try:
-            await controller_candidacy.resign(self._store, self._node_id)
+            await controller_node.resign(self._store, self._node_id)
             await self.load()
         except NodeExists as taken:
             text = "Another broker is the controller."

@@ -12,12 +12,13 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any, TypeVar
 
-from moldau.cluster import controller_candidacy
+from moldau.cluster import broker_registration
 from moldau.cluster.cluster_controller import CONFIG_FIELDS, ClusterController
-from moldau.cluster.config_watch import ConfigWatch
 from moldau.cluster.controller_election import ControllerElection
-from moldau.cluster.feature_watch import FeatureWatch
-from moldau.cluster.metadata_retries import patiently
+from moldau.cluster.tree import controller_node
+from moldau.cluster.tree.config_watch import ConfigWatch
+from moldau.cluster.tree.feature_watch import FeatureWatch
+from moldau.cluster.tree.metadata_retries import patiently
 from moldau.config.broker_config import BrokerConfig
 from moldau.controller.cluster_commands import SeeConfigs, SeeUncleanDefault
 from moldau.controller.controller_facts import ConfigKind
@@ -182,7 +183,7 @@ class Member:
         said_at_ms, before = self._attempt
         while True:
             try:
-                await controller_candidacy.register(self._store, self._node, said_at_ms)
+                await broker_registration.register(self._store, self._node, said_at_ms)
                 break
             except NodeExists:
                 known = await self._store.exists(path)
@@ -193,12 +194,12 @@ class Member:
                     break  # an attempt whose outcome was unknown had succeeded
                 # Our own registration of a moment ago goes when its session ends; another's stays.
                 is_late = self._clock.monotonic_ms() > deadline_ms
-                if is_late or not controller_candidacy.is_of(self._node, known):
+                if is_late or not broker_registration.is_of(self._node, known):
                     raise DuplicateBroker(_duplicate(path)) from None
                 await self._timers.pause(RETRY_MS)
         self.broker_epoch = (await self._store.get(path)).created_by
         self._expiries_before = expiries
-        epoch = await controller_candidacy.latest_epoch(self._store)
+        epoch = await controller_node.latest_epoch(self._store)
         if not self.view.is_stale(epoch):
             # Whoever was the controller before has nothing to say to a broker that begins now.
             self.view.heard(epoch)

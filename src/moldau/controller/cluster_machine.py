@@ -45,7 +45,10 @@ from moldau.controller.controller_machine import (
 )
 from moldau.controller.rules import topic_deletions
 from moldau.controller.rules.changed_partitions import ChangedPartitions
-from moldau.controller.rules.found_in_tree import (
+from moldau.controller.rules.isr_rules import altered, check_broker
+from moldau.controller.rules.leader_elections import Election, elect
+from moldau.controller.rules.leader_selection import relieved, settled
+from moldau.controller.rules.outside_changes import (
     added,
     forgotten,
     grown,
@@ -53,9 +56,6 @@ from moldau.controller.rules.found_in_tree import (
     seen,
     untouched,
 )
-from moldau.controller.rules.isr_rules import altered, check_broker
-from moldau.controller.rules.leader_elections import Election, elect
-from moldau.controller.rules.leader_selection import relieved, settled
 from moldau.controller.rules.preferred_leaders import imbalanced
 from moldau.controller.rules.reassignment_rules import Move, done_if_in_sync, is_moving, reassign
 from moldau.engine.machine import NO_TOKEN, Decision, Reply, Timer, Token, Volatile

@@ -151,7 +151,7 @@ class TransactionCoordinator(Coordinator):
         coordinator = self._coordinator_of(command.transactional_id)
         if self._peers is None or coordinator in (self._node_id, NO_LEADER):
             return self.submit(command.transactional_id, command)
-        from moldau.coordinators.remote_transactions import add_partitions
+        from moldau.coordinators.remote_verification import add_partitions
 
         asked: Coroutine[Any, Any, Results] = add_partitions(
             command, self._peers, coordinator, self._config().request_timeout_ms

@@ -64,7 +64,7 @@ class _Asked(NamedTuple):
     future: asyncio.Future[Mapping[TopicPartition, Error]]
 
     def refusals(self) -> Refusals:
-        from moldau.transactions.verification import produce_refusal
+        from moldau.transactions.partition_verification import produce_refusal
 
         fault = self.future.exception()
         if isinstance(fault, ApiError):
@@ -79,7 +79,7 @@ class _Asked(NamedTuple):
 
     @property
     def registers(self) -> bool:
-        from moldau.transactions.verification import REGISTERS_SINCE
+        from moldau.transactions.partition_verification import REGISTERS_SINCE
 
         return self.version >= REGISTERS_SINCE
 
@@ -87,7 +87,7 @@ class _Asked(NamedTuple):
     def is_too_early(self) -> bool:
         """The last transaction is still being completed. Older clients have added the partition
         themselves and need not wait for that."""
-        from moldau.transactions.verification import REGISTERS_SINCE
+        from moldau.transactions.partition_verification import REGISTERS_SINCE
 
         fault = self.future.exception()
         return (
@@ -166,7 +166,7 @@ class TransactionalWrites:
     ) -> Refusals:
         """Ask (unless that was done just now), and ask again while it is too early: that soon
         passes, and to send all its records again would cost the client more."""
-        from moldau.transactions.verification import produce_refusal
+        from moldau.transactions.partition_verification import produce_refusal
 
         config = self._config()
         wait_ms = min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
@@ -200,9 +200,13 @@ class TransactionalWrites:
 
     def _ask(self, request: ProduceRequest, version: int, writes: list[_Write]) -> _Asked | None:
         """None if nothing has to be asked."""
+        from moldau.transactions.partition_verification import (
+            REGISTERS_SINCE,
+            BeforeWrite,
+            before_write,
+        )
         from moldau.transactions.transaction_commands import AddPartitions
         from moldau.transactions.transaction_facts import VERSION_1, VERSION_2
-        from moldau.transactions.verification import REGISTERS_SINCE, BeforeWrite, before_write
 
         transactional_id = request.transactional_id
         assert transactional_id is not None

@@ -12,7 +12,7 @@ from typing import Any
 
 from moldau.engine.machine import NOTHING, Decision, Reply, Room, Timer, Token, unlimited
 from moldau.groups import group_commands, group_facts, offset_expiry, offset_rules
-from moldau.groups.classic import joining, leaving, loading, rebalancing, syncing
+from moldau.groups.classic import after_loading, joining, leaving, rebalancing, syncing
 from moldau.groups.classic.classic_group import GROUP_BYTES, ClassicGroup
 from moldau.groups.classic.group_decision import GroupDraft
 from moldau.groups.committed_offsets import Offsets
@@ -211,7 +211,7 @@ class GroupMachine:
         for group in self.groups.values():
             if isinstance(group, ClassicGroup):
                 draft = self._draft(group, now)
-                loading.loaded(draft)
+                after_loading.loaded(draft)
                 decision = draft.decision()
                 found.extend(decision.facts)
                 timers.extend(decision.timers)

@@ -15,11 +15,11 @@ from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer
 from moldau.handlers.quota_keeping import OPEN_QUOTAS, QuotaKeeper
 
 if TYPE_CHECKING:
-    from moldau.cluster.access_lists import AccessLists
     from moldau.cluster.cluster_controller import ClusterController
-    from moldau.cluster.controller import Controller
-    from moldau.cluster.delegation_tokens import DelegationTokens
-    from moldau.cluster.user_credentials import UserCredentials
+    from moldau.cluster.controller_port import Controller
+    from moldau.cluster.tree.access_control_lists import AccessLists
+    from moldau.cluster.tree.stored_delegation_tokens import DelegationTokens
+    from moldau.cluster.tree.stored_scram_credentials import UserCredentials
     from moldau.config.broker_config import BrokerConfig
     from moldau.coordinators.coordinator import Coordinator
     from moldau.coordinators.group_coordinator import GroupCoordinator

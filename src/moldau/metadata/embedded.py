@@ -23,7 +23,7 @@ from moldau.metadata.store import (
     Op,
     StoreUnavailable,
 )
-from moldau.metadata.watches import Watches, WatchHandle
+from moldau.metadata.watch_registry import Watches, WatchHandle
 from moldau.metadata.znode_tree import Change, Planned, ZnodeTree
 
 FILE_NAME = "moldau.metadata"

@@ -3,7 +3,7 @@
 Pure. Field names, versions and field order are those that Kafka's ZooKeeper mode writes, so that
 brokers of both kinds and people with zkCli read the same tree. Reading is lenient: unknown fields
 are skipped, older versions without newer fields are accepted. A known field of another form raises
-(see `readable.py`), so that whoever decides can rely on what it is given.
+(see `unreadable_nodes.py`), so that whoever decides can rely on what it is given.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from moldau.metadata import fields as checked
+from moldau.metadata import node_fields as checked
 from moldau.model.cluster import BrokerNode, Endpoint
 from moldau.model.names import NO_TOPIC_ID, BrokerId, Millis, TopicId, uuid_from_text, uuid_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from moldau.metadata import fields as checked
+from moldau.metadata import node_fields as checked
 from moldau.metadata.paths import entity_name, name_of_entity
 from moldau.security.naming.principal import Principal, parse_principal
 from moldau.security.tokens.delegation_token import DelegationToken

@@ -32,7 +32,7 @@ from moldau.metadata.store import (
     StoreUnavailable,
     Write,
 )
-from moldau.metadata.watches import Watches, WatchHandle
+from moldau.metadata.watch_registry import Watches, WatchHandle
 from moldau.metadata.znode_tree import check_path
 from moldau.metadata.zookeeper_access import ZooKeeperAccess, new_client
 

@@ -1,14 +1,14 @@
 """The sending half of a connection: answers go out with as few calls as can be.
 
 The loop is told of the descriptor only while the client is slow. Where a piece was not taken, the
-rest waits in order; what becomes of it is `net/outgoing.py`.
+rest waits in order; what becomes of it is `net/send_queue.py`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from moldau.net.outgoing import Outgoing
+from moldau.net.send_queue import SendQueue
 from moldau.net.transport import Transport
 from moldau.wire.request_framing import Chunk
 
@@ -36,7 +36,7 @@ class AnswerSender:
     def __init__(self, transport: Transport, server: Server) -> None:
         self._transport = transport
         self._server = server
-        self._outgoing = Outgoing(transport)
+        self._outgoing = SendQueue(transport)
         self._is_writing = False
         self.is_closed = False
         self.tick_seen = server.tick

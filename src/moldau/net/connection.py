@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from moldau.model.names import Millis
 from moldau.net.answer_sending import UNSENT_BYTES_MAX, AnswerSender
 from moldau.net.answers import Answer, Disconnect, Pause
-from moldau.net.inbox import READ_BYTES, Inbox
 from moldau.net.login import Login, log_failure
+from moldau.net.received_bytes import READ_BYTES, ReceivedBytes
 from moldau.net.transport import HandshakeFault, Transport
 from moldau.security.naming.principal import ANONYMOUS, Principal
 from moldau.wire.request_framing import Chunk
@@ -76,7 +76,7 @@ class Connection(AnswerSender):
         self._receive = transport.receive_into
         self._begin: Begin = server.answerer.begin
         self._request_bytes_max = server.settings.request_bytes_max
-        self._inbox = Inbox()
+        self._inbox = ReceivedBytes()
         self._waiting: deque[Answer] = deque()
         self._waits_alone = False
         self._reserved_bytes = 0

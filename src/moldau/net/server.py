@@ -19,9 +19,9 @@ from moldau.net.answers import Answer
 from moldau.net.connection import Connection
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
 from moldau.net.login import Logins
-from moldau.net.outgoing import RegionCutShort
 from moldau.net.request_memory import RequestMemory
 from moldau.net.request_times import RequestTimes
+from moldau.net.send_queue import RegionCutShort
 from moldau.net.transport import Transport
 from moldau.net.unsent_answers import UnsentAnswers
 from moldau.wire.request_framing import Chunk

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from moldau.model.regions import OpenFile
+from moldau.model.file_regions import OpenFile
 
 Octets = bytes | memoryview
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from moldau.model.errors import ApiError, Error
+from moldau.model.file_regions import FileRegion
 from moldau.model.names import BrokerId, Millis, Offset, TopicId
-from moldau.model.regions import FileRegion
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0

@@ -11,7 +11,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from moldau.model.names import Millis
-from moldau.net.holding import Holding
+from moldau.net.connection_muting import MutingWait
 from moldau.records.batch_validation import ProducedBatch
 from moldau.replication.replica import Replica
 
@@ -30,7 +30,7 @@ class LongBatches:
         work = loop.run_in_executor(
             self._thread, replica.check_at_leisure, records, now_ms, version
         )
-        is_checked: Holding[None] = Holding()
+        is_checked: MutingWait[None] = MutingWait()
 
         def note(_: object) -> None:
             if not is_checked.done():

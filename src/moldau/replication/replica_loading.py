@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from moldau.model.errors import ApiError, Error
-from moldau.net.holding import Holding
+from moldau.net.connection_muting import MutingWait
 from moldau.replication.replica import Replica
 from moldau.storage.log.log_at_rest import AnyLog
 from moldau.storage.log.partition_log import PartitionLog
@@ -46,7 +46,7 @@ async def loaded(rested: AnyLog) -> PartitionLog:
     """Raises StorageFault."""
     if isinstance(rested, PartitionLog):
         return rested
-    future: Holding[PartitionLog | StorageFault] = Holding()
+    future: MutingWait[PartitionLog | StorageFault] = MutingWait()
 
     def woken(outcome: PartitionLog | StorageFault) -> None:
         if not future.done():

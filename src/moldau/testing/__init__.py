@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from moldau.testing.broker_process import BrokerProcess as BrokerProcess
     from moldau.testing.broker_process import BrokerStartError as BrokerStartError
     from moldau.testing.broker_process import BrokerStopError as BrokerStopError
-    from moldau.testing.faults import Fault as Fault
-    from moldau.testing.faults import Faults as Faults
+    from moldau.testing.broker_security import Security as Security
     from moldau.testing.local_broker import BrokerNotRunningError as BrokerNotRunningError
     from moldau.testing.local_broker import LocalBroker as LocalBroker
     from moldau.testing.local_broker import broker as broker
     from moldau.testing.local_cluster import LocalCluster as LocalCluster
     from moldau.testing.local_cluster import cluster as cluster
-    from moldau.testing.security import Security as Security
+    from moldau.testing.network_faults import Fault as Fault
+    from moldau.testing.network_faults import Faults as Faults
     from moldau.testing.zookeeper_process import ZooKeeperProcess as ZooKeeperProcess
     from moldau.testing.zookeeper_process import ZooKeeperStartError as ZooKeeperStartError
     from moldau.testing.zookeeper_process import ensemble as ensemble
@@ -61,11 +61,11 @@ _HOMES = {
     "BrokerProcess": "broker_process",
     "BrokerStartError": "broker_process",
     "BrokerStopError": "broker_process",
-    "Fault": "faults",
-    "Faults": "faults",
+    "Fault": "network_faults",
+    "Faults": "network_faults",
     "LocalBroker": "local_broker",
     "LocalCluster": "local_cluster",
-    "Security": "security",
+    "Security": "broker_security",
     "ZooKeeperProcess": "zookeeper_process",
     "ZooKeeperStartError": "zookeeper_process",
     "broker": "local_broker",

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     import ssl
 
-    from moldau.testing.security import Security
+    from moldau.testing.broker_security import Security
 
 HOST = "127.0.0.1"
 START_SECONDS_MAX = 60.0
@@ -215,4 +215,4 @@ class ChildProcess(BrokerProcess):
 
     def command(self) -> list[str]:
         words = [f"{key}={value}" for key, value in self.settings.items()]
-        return [sys.executable, "-m", "moldau.testing.child", *words]
+        return [sys.executable, "-m", "moldau.testing.broker_child", *words]

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moldau.testing.broker_process import HOST, BrokerStartError, free_port
-from moldau.testing.faults import Faults
+from moldau.testing.broker_runners import ProcessRunner, Runner, ThreadRunner
+from moldau.testing.broker_security import Security
+from moldau.testing.network_faults import Faults
 from moldau.testing.proxy import Proxy
-from moldau.testing.runners import ProcessRunner, Runner, ThreadRunner
-from moldau.testing.security import Security
 
 if TYPE_CHECKING:
     from moldau.client.admin.blocking_admin import Admin

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from moldau.testing.broker_security import Security
     from moldau.testing.local_broker import LocalBroker
     from moldau.testing.local_cluster import LocalCluster
-    from moldau.testing.security import Security
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import contextlib
 import socket
 from collections import deque
 
-from moldau.testing.faults import Exchange, Fault, Kind
+from moldau.testing.network_faults import Exchange, Fault, Kind
 from moldau.testing.own_loop import OwnLoop
 from moldau.wire.primitives import DecodeError
 from moldau.wire.request_framing import (

@@ -19,7 +19,7 @@ from moldau.metadata.store import (
     SessionState,
     StoreUnavailable,
 )
-from moldau.metadata.watches import Watches, WatchHandle
+from moldau.metadata.watch_registry import Watches, WatchHandle
 from moldau.metadata.znode_tree import Planned, ZnodeTree
 
 Session = TypeVar("Session", bound="TreeSession")

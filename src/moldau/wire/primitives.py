@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.model.regions import FileRegion
+from moldau.model.file_regions import FileRegion
 
 Buffer = bytes | bytearray | memoryview
 # What a records field can be encoded from. Decoded, it is a view of the frame.

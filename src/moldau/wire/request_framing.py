@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
-from moldau.model.regions import FileRegion
+from moldau.model.file_regions import FileRegion
 from moldau.wire.apis import APIS, response_class
 from moldau.wire.primitives import (
     Buffer,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from moldau.cluster import controller_candidacy
-from moldau.cluster.config_watch import NOTES_KEPT_MS, ConfigWatch
-from moldau.cluster.tree_loading import UNREADABLE_SETTINGS
+from moldau.cluster.tree import tree_layout
+from moldau.cluster.tree.config_watch import NOTES_KEPT_MS, ConfigWatch
+from moldau.cluster.tree.tree_loading import UNREADABLE_SETTINGS
 from moldau.controller.controller_facts import ConfigKind
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
@@ -18,7 +18,7 @@ from tests.support.virtual_time import ManualTime
 def test_notes_are_cleared_away_after_a_quarter_of_an_hour() -> None:
     async def story() -> None:
         session = SharedTree().session()
-        await controller_candidacy.lay_out(session)
+        await tree_layout.lay_out(session)
         time = ManualTime()
         seen: list[str] = []
 
@@ -50,7 +50,7 @@ def test_notes_are_cleared_away_after_a_quarter_of_an_hour() -> None:
 def test_settings_that_cannot_be_followed_or_read_do_not_keep_others_from_being_read() -> None:
     async def story() -> None:
         session = SharedTree().session()
-        await controller_candidacy.lay_out(session)
+        await tree_layout.lay_out(session)
         time = ManualTime()
         seen: list[str] = []
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from moldau.broker.system_clock import SystemClock
-from moldau.cluster import controller_candidacy
 from moldau.cluster.controlled_shutdown import hand_over
 from moldau.cluster.lone_controller import draw_topic_id
 from moldau.cluster.membership import DuplicateBroker, Member
+from moldau.cluster.tree import tree_layout
 from moldau.config.broker_config import BrokerConfig
 from moldau.controller.rules.topic_rules import NewTopic
 from moldau.engine.timers import Timers
@@ -81,7 +81,7 @@ class World:
         )
 
     async def start(self) -> World:
-        await controller_candidacy.lay_out(self.session)
+        await tree_layout.lay_out(self.session)
         await self.member.load()
         return self
 

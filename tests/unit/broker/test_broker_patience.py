@@ -10,7 +10,7 @@ from moldau.broker.access.security_parts import SecurityParts
 from moldau.broker.machine_environment import Surroundings
 from moldau.broker.system_clock import SystemClock
 from moldau.broker.topic_settings import TopicSettings
-from moldau.cluster.controller_candidacy import lay_out
+from moldau.cluster.tree.tree_layout import lay_out
 from moldau.config.broker_config import BrokerConfig
 from moldau.engine.timers import Timers
 from moldau.metadata import paths

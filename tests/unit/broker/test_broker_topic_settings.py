@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 
 from moldau.broker.topic_settings import TopicSettings
-from moldau.cluster.controller_candidacy import lay_out
+from moldau.cluster.tree.tree_layout import lay_out
 from moldau.config.broker_config import BrokerConfig
 from moldau.metadata import paths
 from moldau.metadata.embedded import EmbeddedStore

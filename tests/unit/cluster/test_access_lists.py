@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from moldau.broker.system_clock import SystemClock
-from moldau.cluster.access_lists import AccessLists
-from moldau.cluster.controller_candidacy import lay_out
-from moldau.cluster.user_credentials import UserCredentials
+from moldau.cluster.tree.access_control_lists import AccessLists
+from moldau.cluster.tree.stored_scram_credentials import UserCredentials
+from moldau.cluster.tree.tree_layout import lay_out
 from moldau.engine.timers import Timers
-from moldau.metadata import access_paths
+from moldau.metadata import acl_paths
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.store import MetadataStore, StoreError
 from moldau.model.errors import Error
@@ -183,9 +183,9 @@ def test_a_list_that_cannot_be_read_stops_the_start() -> None:
 
 
 def test_notes_of_older_releases_are_understood() -> None:
-    old = access_paths.decode_literal_note(b"TransactionalId:a:b")
+    old = acl_paths.decode_literal_note(b"TransactionalId:a:b")
     assert old == ResourcePattern(ResourceType.TRANSACTIONAL_ID, "a:b")
-    assert access_paths.decode_literal_note(b"TOPIC:t") == ResourcePattern(ResourceType.TOPIC, "t")
+    assert acl_paths.decode_literal_note(b"TOPIC:t") == ResourcePattern(ResourceType.TOPIC, "t")
 
 
 CREDENTIAL = make_credential("SCRAM-SHA-256", "wonderland", b"salt")

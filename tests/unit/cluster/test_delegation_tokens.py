@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from moldau.cluster.delegation_tokens import DelegationTokens
+from moldau.cluster.tree.stored_delegation_tokens import DelegationTokens
 from moldau.engine.timers import Timers
 from moldau.metadata import token_paths
 from moldau.metadata.embedded import EmbeddedStore

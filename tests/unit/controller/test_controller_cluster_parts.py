@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from moldau.cluster.metadata_journal import ControllerEpoch, MetadataJournal
+from moldau.cluster.tree.metadata_journal import ControllerEpoch, MetadataJournal
 from moldau.controller.broker_requests.broker_answers import command_of
 from moldau.controller.broker_requests.controller_log_lines import lines
 from moldau.controller.cluster_commands import ConfirmDeleted, SeeReplicas

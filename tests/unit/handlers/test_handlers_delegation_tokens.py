@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moldau.cluster.delegation_tokens import DelegationTokens
+from moldau.cluster.tree.stored_delegation_tokens import DelegationTokens
 from moldau.handlers.admin import delegation_tokens as served
 from moldau.handlers.authorization import Resource
 from moldau.handlers.request_context import RequestContext

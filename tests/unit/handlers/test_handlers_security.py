@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from moldau.cluster.access_lists import AccessLists
+from moldau.cluster.tree.access_control_lists import AccessLists
 from moldau.model.errors import Error
 from moldau.security.sasl.scram_keys import salted_password
 from moldau.wire.messages.acls import (

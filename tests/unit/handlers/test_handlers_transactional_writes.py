@@ -12,6 +12,7 @@ from moldau.coordinators.local_markers import TransactionEnd
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
+from moldau.transactions.partition_verification import OFFSETS_REGISTER_SINCE
 from moldau.transactions.transaction_commands import (
     AddPartitions,
     DescribeTransaction,
@@ -20,7 +21,6 @@ from moldau.transactions.transaction_commands import (
     ProducerGranted,
 )
 from moldau.transactions.transaction_facts import VERSION_2, Transaction
-from moldau.transactions.verification import OFFSETS_REGISTER_SINCE
 from moldau.wire.messages.groups import FindCoordinatorRequest
 from moldau.wire.messages.produce import (
     PartitionProduceData,

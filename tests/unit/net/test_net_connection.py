@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from moldau.net import connection as connection_module
-from moldau.net.inbox import READ_BYTES, START_BYTES
+from moldau.net.received_bytes import READ_BYTES, START_BYTES
 from moldau.net.server import SocketSettings
 from tests.support.echo_server import (
     ECHO,

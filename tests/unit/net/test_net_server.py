@@ -9,7 +9,7 @@ import socket
 import pytest
 
 from moldau.net.acceptor import BindFault, Listener
-from moldau.net.inbox import START_BYTES
+from moldau.net.received_bytes import START_BYTES
 from moldau.net.server import Server, SocketSettings
 from tests.support.echo_server import (
     ECHO,

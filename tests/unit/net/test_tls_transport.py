@@ -15,11 +15,11 @@ import pytest
 
 from moldau.config.broker_config import BrokerConfig
 from moldau.model.cluster import Endpoint
-from moldau.model.regions import FileRegion
+from moldau.model.file_regions import FileRegion
 from moldau.net import login as login_module
 from moldau.net.acceptor import Listener
-from moldau.net.outgoing import Outgoing
 from moldau.net.peers import Peers, PeerSecurity, PeerUnreachable
+from moldau.net.send_queue import SendQueue
 from moldau.net.server import SocketSettings
 from moldau.net.tls.tls_entrance import PeerTls, TlsEntrance
 from moldau.net.tls.tls_transport import HANDSHAKE_BYTES_MAX, TlsTransport
@@ -287,7 +287,7 @@ def test_a_client_that_takes_little_gets_all_of_files_and_bytes_once(tmp_path: P
     content = random.Random(2).randbytes(3_000_000)
     (tmp_path / "segment").write_bytes(content)
     transport, client = _pair(tmp_path)
-    outgoing = Outgoing(transport)
+    outgoing = SendQueue(transport)
     with (tmp_path / "segment").open("rb") as file, client:
         outgoing.push([b"head", FileRegion(file, 7, 2_000_000), b"a" * 700_000, b"b", b"c"])
         wanted = b"head" + content[7:2_000_007] + b"a" * 700_000 + b"bc"

@@ -8,8 +8,8 @@ from itertools import count
 import pytest
 
 from moldau.model.errors import ApiError, Error
+from moldau.model.file_regions import FileRegion
 from moldau.model.names import NO_TOPIC_ID
-from moldau.model.regions import FileRegion
 from moldau.replication import fetch_sessions
 from moldau.replication.fetch_sessions import (
     EPOCH_MAX,

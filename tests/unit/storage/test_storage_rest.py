@@ -14,7 +14,7 @@ from moldau.records.batch import read_header
 from moldau.storage.directories.storage_threads import Done, Work
 from moldau.storage.log.log_at_rest import RestingLog
 from moldau.storage.log.partition_log import Appended, PartitionLog
-from moldau.storage.log.resting_log import REST_FILE, read_notes
+from moldau.storage.log.rest_notes import REST_FILE, read_notes
 from moldau.storage.log.segment_list import OpenSegments
 from moldau.storage.log_state.leader_epoch_history import EpochStart
 from moldau.storage.storage_faults import StorageFault

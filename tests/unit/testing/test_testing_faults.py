@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.testing.faults import Exchange, Fault, Kind, api_key
+from moldau.testing.network_faults import Exchange, Fault, Kind, api_key
 from moldau.testing.proxy import Proxy
 
 PRODUCE = Exchange(api_key=0, version=11, correlation_id=7, client_id="writer")

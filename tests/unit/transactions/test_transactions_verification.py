@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.model.errors import Error
-from moldau.transactions.verification import BeforeWrite, before_write, produce_refusal
+from moldau.transactions.partition_verification import BeforeWrite, before_write, produce_refusal
 
 
 @pytest.mark.parametrize(

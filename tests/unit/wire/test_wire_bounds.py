@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.wire.decoding import ENTRIES_OF_MANY_MAX
+from moldau.wire.long_messages import is_long
 from moldau.wire.messages.groups import LeaveGroupRequest, MemberIdentity
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.messages.transaction_admin import (
@@ -16,7 +17,6 @@ from moldau.wire.messages.transaction_admin import (
     TopicResponse,
 )
 from moldau.wire.primitives import DecodeError, TooManyEntries
-from moldau.wire.weighing import is_long
 
 
 def test_a_request_may_have_so_many_entries_and_not_one_more() -> None:

@@ -4,7 +4,7 @@ from typing import BinaryIO
 
 import pytest
 
-from moldau.model.regions import FileRegion
+from moldau.model.file_regions import FileRegion
 from moldau.wire import request_framing
 from moldau.wire.apis import APIS, api, request_class, response_class
 from moldau.wire.messages import headers

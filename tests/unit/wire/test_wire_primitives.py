@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.model.regions import FileRegion
+from moldau.model.file_regions import FileRegion
 from moldau.wire import primitives
 from moldau.wire.primitives import DecodeError
 

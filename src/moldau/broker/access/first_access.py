@@ -13,9 +13,9 @@ import os
 from collections.abc import Mapping, Sequence
 
 from moldau.broker.system_clock import SystemClock
-from moldau.cluster.access_lists import AccessLists
-from moldau.cluster.controller_candidacy import lay_out
-from moldau.cluster.user_credentials import UserCredentials
+from moldau.cluster.tree.access_control_lists import AccessLists
+from moldau.cluster.tree.stored_scram_credentials import UserCredentials
+from moldau.cluster.tree.tree_layout import lay_out
 from moldau.engine.timers import Timers
 from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
 from moldau.metadata.store import MetadataStore, StoreError

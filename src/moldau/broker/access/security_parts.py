@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from moldau.broker.access.list_authorizer import ListAuthorizer
 from moldau.broker.background_jobs import Background
 from moldau.broker.machine_environment import Surroundings
-from moldau.cluster.access_lists import AccessLists
-from moldau.cluster.delegation_tokens import DelegationTokens
-from moldau.cluster.metadata_retries import patiently
-from moldau.cluster.user_credentials import UserCredentials
+from moldau.cluster.tree.access_control_lists import AccessLists
+from moldau.cluster.tree.metadata_retries import patiently
+from moldau.cluster.tree.stored_delegation_tokens import DelegationTokens
+from moldau.cluster.tree.stored_scram_credentials import UserCredentials
 from moldau.config.broker_config import BrokerConfig
 from moldau.config.setting_definition import ConfigError
 from moldau.engine.timers import Timers

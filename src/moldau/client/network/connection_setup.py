@@ -81,7 +81,7 @@ def _tls_failed(host: str, port: int, why: str) -> SslAuthenticationError:
 
 
 async def _log_in(connection: Connection, security: ConnectionSecurity, timeout_ms: int) -> None:
-    from moldau.client.network.sasl_login import log_in
+    from moldau.client.network.broker_login import log_in
 
     assert security.login is not None
     await log_in(connection, security.login, timeout_ms)

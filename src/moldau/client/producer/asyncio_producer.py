@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from moldau.client.consumer.consumer_records import ConsumerGroupMetadata, OffsetAndMetadata
 from moldau.client.network.cluster_metadata import PartitionInfo
+from moldau.client.producer.producer_base import ProducerBase
 from moldau.client.producer.producer_batch import OnDelivery
 from moldau.client.producer.producer_core import ProducerCore
-from moldau.client.producer.producer_face import ProducerFace
 from moldau.client.producer.producer_session import ProducerSession
 from moldau.client.producer.record_future import BulkAwaitable, RecordAwaitable
 from moldau.client.shared.background_loop import say_unsent
@@ -23,7 +23,7 @@ from moldau.client.shared.interceptors import ProducerRecord
 from moldau.model.names import TopicPartition
 
 
-class Producer(ProducerFace[RecordAwaitable]):
+class Producer(ProducerBase[RecordAwaitable]):
     """Sends records from asyncio code.
 
     >>> async with aio.Producer(bootstrap_servers="localhost:9092") as producer:

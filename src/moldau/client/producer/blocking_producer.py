@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from moldau.client.consumer.consumer_records import ConsumerGroupMetadata, OffsetAndMetadata
 from moldau.client.network.cluster_metadata import PartitionInfo
+from moldau.client.producer.producer_base import ProducerBase
 from moldau.client.producer.producer_batch import OnDelivery, ProducerBatch
 from moldau.client.producer.producer_core import (
     ROOM_CHECK_S,
@@ -22,7 +23,6 @@ from moldau.client.producer.producer_core import (
     as_list,
     buffer_exhausted,
 )
-from moldau.client.producer.producer_face import ProducerFace
 from moldau.client.producer.producer_session import ProducerSession
 from moldau.client.producer.record_append import Pipeline
 from moldau.client.producer.record_future import BulkFuture, RecordFuture
@@ -68,7 +68,7 @@ class BufferRoom:
                 self._changed.notify_all()
 
 
-class Producer(ProducerFace[RecordFuture]):
+class Producer(ProducerBase[RecordFuture]):
     """Sends records; threads may share one.
 
     >>> with Producer(bootstrap_servers="localhost:9092") as producer:

@@ -19,13 +19,13 @@ from typing import Any, Final
 from moldau.engine.machine import NO_TOKEN, Timer
 from moldau.groups import group_facts
 from moldau.groups.classic.classic_members import MEMBER_BYTES, Member, loaded_member
+from moldau.groups.classic.group_timers import session_key
 from moldau.groups.classic.member_identity import generation_error
 from moldau.groups.classic.subscribed_topics import (
     CONSUMER_PROTOCOL_TYPE,
     is_subscribed,
     subscribed_topics,
 )
-from moldau.groups.classic.timer_keys import session_key
 from moldau.groups.group_commands import (
     NO_MEMBER_ID,
     CommitOffsets,

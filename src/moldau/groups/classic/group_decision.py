@@ -13,7 +13,7 @@ from moldau.engine.machine import NO_TOKEN, Decision, Reply, Timer, Token, Volat
 from moldau.groups import group_facts
 from moldau.groups.classic.classic_group import ClassicGroup
 from moldau.groups.classic.classic_members import Member
-from moldau.groups.classic.timer_keys import TimerKey, session_key
+from moldau.groups.classic.group_timers import TimerKey, session_key
 from moldau.groups.group_commands import ExpireSession
 from moldau.groups.group_results import JoinResult, SyncResult
 from moldau.groups.group_settings import GroupSettings

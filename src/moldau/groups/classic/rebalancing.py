@@ -11,7 +11,7 @@ from moldau.groups import group_facts
 from moldau.groups.classic.classic_group import ClassicGroup, State
 from moldau.groups.classic.classic_members import Member
 from moldau.groups.classic.group_decision import GroupDraft
-from moldau.groups.classic.timer_keys import join_key, sync_key
+from moldau.groups.classic.group_timers import join_key, sync_key
 from moldau.groups.group_commands import CompleteInitialJoin, CompleteJoin, ExpireSync
 from moldau.groups.group_facts import Removal
 from moldau.groups.group_results import JoinedMember, JoinResult, SyncResult

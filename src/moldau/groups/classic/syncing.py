@@ -11,9 +11,9 @@ from moldau.groups import group_facts
 from moldau.groups.classic.classic_group import ClassicGroup, State
 from moldau.groups.classic.classic_members import Member, stored_member
 from moldau.groups.classic.group_decision import GroupDraft
+from moldau.groups.classic.group_timers import sync_key
 from moldau.groups.classic.member_identity import generation_error
 from moldau.groups.classic.rebalancing import prepare
-from moldau.groups.classic.timer_keys import sync_key
 from moldau.groups.group_commands import ExpireSync, Heartbeat, RefuseAssignment, SyncGroup
 from moldau.groups.group_facts import Removal
 from moldau.groups.group_results import SyncResult

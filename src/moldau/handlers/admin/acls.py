@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TypeVar
 
-from moldau.cluster.access_lists import matching
+from moldau.cluster.tree.access_control_lists import matching
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.services import Services
 from moldau.model.errors import ApiError, Error

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moldau.cluster.delegation_tokens import DelegationTokens
+from moldau.cluster.tree.stored_delegation_tokens import DelegationTokens
 from moldau.handlers.authorization import Resource
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.services import Services

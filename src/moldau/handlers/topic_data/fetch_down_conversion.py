@@ -15,8 +15,8 @@ from typing import Final
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.services import Services
 from moldau.model.errors import ApiError, Error
+from moldau.model.file_regions import FileRegion
 from moldau.model.names import NO_TOPIC_ID
-from moldau.model.regions import FileRegion
 from moldau.records.old_formats.down_conversion import Downgraded, for_old_readers
 from moldau.replication.fetch_sessions import FetchedPartition
 from moldau.replication.replica import READ_UNCOMMITTED, Replica

@@ -17,16 +17,16 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
 from moldau.records.batch import NO_PRODUCER_EPOCH
 from moldau.replication.replica_loading import load
+from moldau.transactions.partition_verification import (
+    OFFSETS_KNOW_ABORTABLE_SINCE,
+    OFFSETS_REGISTER_SINCE,
+)
 from moldau.transactions.transaction_commands import (
     AddPartitions,
     EndTransaction,
     InitProducer,
 )
 from moldau.transactions.transaction_facts import VERSION_1, VERSION_2
-from moldau.transactions.verification import (
-    OFFSETS_KNOW_ABORTABLE_SINCE,
-    OFFSETS_REGISTER_SINCE,
-)
 from moldau.wire.messages.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,

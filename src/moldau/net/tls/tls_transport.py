@@ -16,7 +16,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 
-from moldau.model.regions import OpenFile
+from moldau.model.file_regions import OpenFile
 from moldau.net.transport import COPY_BYTES, HandshakeFault, Octets
 
 FEED_BYTES = 256 * 1024

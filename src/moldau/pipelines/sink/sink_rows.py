@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from time import time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moldau.client.producer.batch_bodies import Body
+from moldau.client.producer.prepared_bodies import Body
 from moldau.pipelines.sink.sink_options import SinkError
 from moldau.records.column_encoding import Field, Rows, choose_partitions, order_rows
 from moldau.records.compression import Codec, compress

@@ -15,8 +15,8 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
-from moldau.client.producer.batch_bodies import Body, send_body
 from moldau.client.producer.blocking_producer import Producer
+from moldau.client.producer.prepared_bodies import Body, send_body
 from moldau.client.producer.producer_batch import ProducerBatch
 from moldau.client.producer.producer_session import ProducerSession
 from moldau.client.shared.client_errors import KafkaError

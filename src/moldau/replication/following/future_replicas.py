@@ -13,8 +13,8 @@ import os
 from collections.abc import Callable
 
 from moldau.model.errors import ApiError
+from moldau.model.file_regions import FileRegion
 from moldau.model.names import TopicPartition
-from moldau.model.regions import FileRegion
 from moldau.replication.replica import Replica
 from moldau.storage.directories.future_log import FutureLog, leftovers
 from moldau.storage.directories.log_store import LogStore

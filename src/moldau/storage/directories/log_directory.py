@@ -16,7 +16,7 @@ from moldau.storage.directories.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
-from moldau.storage.log.resting_log import REST_FILE
+from moldau.storage.log.rest_notes import REST_FILE
 from moldau.storage.log_files import (
     TEMPORARY_SUFFIX,
     remove_if_there,

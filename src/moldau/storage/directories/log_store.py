@@ -14,7 +14,7 @@ from functools import partial
 from moldau.model.clock import Clock
 from moldau.model.names import NO_TOPIC_ID, Millis, Offset, TopicId, TopicPartition
 from moldau.storage.directories.all_log_directories import LogDirectories
-from moldau.storage.directories.clean_stop import flush_all, leave
+from moldau.storage.directories.clean_shutdown import flush_all, leave
 from moldau.storage.directories.delayed_file_deletion import Trash
 from moldau.storage.directories.log_directory import Checkpoints, LogDirectory, identify
 from moldau.storage.directories.log_waking import Waking
@@ -25,7 +25,7 @@ from moldau.storage.log.loaded_log import LoadedLog
 from moldau.storage.log.log_at_rest import AnyLog, RestingLog
 from moldau.storage.log.log_flushing import Flusher
 from moldau.storage.log.partition_log import PartitionLog
-from moldau.storage.log.resting_log import AtRest
+from moldau.storage.log.rest_notes import AtRest
 from moldau.storage.log.segment_list import OpenSegments
 from moldau.storage.log_settings import LogSettings
 from moldau.storage.log_state.checkpoint_files import (

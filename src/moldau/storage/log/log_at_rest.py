@@ -12,7 +12,7 @@ from collections.abc import Callable
 from moldau.model.names import Millis, Offset, TopicId, TopicPartition
 from moldau.storage.log.known_log import KnownLog
 from moldau.storage.log.partition_log import PartitionLog
-from moldau.storage.log.resting_log import AtRest
+from moldau.storage.log.rest_notes import AtRest
 from moldau.storage.log_settings import LogSettings
 from moldau.storage.log_state.leader_epoch_history import EpochStart
 from moldau.storage.storage_faults import StorageFault

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from moldau.model.file_regions import FileRegion
 from moldau.model.names import Millis, Offset
-from moldau.model.regions import FileRegion
 from moldau.storage.log import offsets_by_timestamp
 from moldau.storage.log.known_log import KnownLog
 from moldau.storage.log.offsets_by_timestamp import TimedOffset

@@ -13,7 +13,7 @@ from moldau.model.names import Millis, TopicId, TopicPartition
 from moldau.storage.directories.log_directory import LogDirectory
 from moldau.storage.directories.storage_threads import run_each
 from moldau.storage.log.loaded_log import LoadedLog
-from moldau.storage.log.resting_log import AtRest, is_untouched, read_notes
+from moldau.storage.log.rest_notes import AtRest, is_untouched, read_notes
 from moldau.storage.log_files import (
     DELETED_DIRECTORY_SUFFIX,
     FUTURE_DIRECTORY_SUFFIX,

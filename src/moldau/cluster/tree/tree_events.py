@@ -15,15 +15,15 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
-from moldau.cluster.tree_loading import load_brokers, load_configs
+from moldau.cluster.tree.tree_loading import load_brokers, load_configs
 from moldau.controller import cluster_commands as commands
 from moldau.controller.cluster_facts import LiveBroker
 from moldau.controller.rules.reassignment_rules import Move
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
-from moldau.metadata.node_watches import NodeWatches
-from moldau.metadata.readable import readable
 from moldau.metadata.store import Delete, MetadataStore, NodeExists, NoNode, StoreError, Watch
+from moldau.metadata.unreadable_nodes import readable
+from moldau.metadata.watched_nodes import NodeWatches
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from moldau.cluster.change_notes import ChangeNotes
+from moldau.cluster.tree.change_notifications import ChangeNotes
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
-from moldau.metadata.readable import UNREADABLE
 from moldau.metadata.store import (
     BadVersion,
     Create,
@@ -23,6 +22,7 @@ from moldau.metadata.store import (
     StoreError,
     Write,
 )
+from moldau.metadata.unreadable_nodes import UNREADABLE
 from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
 from moldau.security.sasl.scram_changes import CredentialChange

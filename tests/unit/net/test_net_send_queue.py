@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from moldau.model.regions import FileRegion
-from moldau.net.outgoing import TURN_BYTES_MAX, Outgoing
+from moldau.model.file_regions import FileRegion
+from moldau.net.send_queue import TURN_BYTES_MAX, SendQueue
 from moldau.net.transport import PlainTransport
 
 
-def drain(outgoing: Outgoing, there: socket.socket) -> bytes:
+def drain(outgoing: SendQueue, there: socket.socket) -> bytes:
     received = b""
     while outgoing.bytes_unsent:
         outgoing.send()
@@ -33,7 +33,7 @@ def test_bytes_and_regions_leave_in_order(tmp_path: Path, copies_files: bool) ->
     path.write_bytes(content)
     here, there = socket.socketpair()
     here.setblocking(False)
-    outgoing = Outgoing(PlainTransport(here, copies_files=copies_files))
+    outgoing = SendQueue(PlainTransport(here, copies_files=copies_files))
     with here, there, path.open("rb") as file:
         outgoing.push([b"head", FileRegion(file, 10, 1_000_000), b"", b"a" * 70_000])
         outgoing.push([b"next", FileRegion(file, 0, 0), FileRegion(file, 1_499_999, 1), b"end"])
@@ -49,7 +49,7 @@ def test_a_turn_is_bounded(tmp_path: Path) -> None:
     with here, there:
         there.setblocking(False)
         here.setblocking(False)
-        outgoing = Outgoing(PlainTransport(here))
+        outgoing = SendQueue(PlainTransport(here))
         outgoing.push([bytes(3 * TURN_BYTES_MAX)])
         taken = outgoing.send()
         assert 0 < taken < 3 * TURN_BYTES_MAX
@@ -60,7 +60,7 @@ def test_many_small_pieces_are_gathered() -> None:
     here, there = socket.socketpair()
     with here, there:
         here.setblocking(False)
-        outgoing = Outgoing(PlainTransport(here))
+        outgoing = SendQueue(PlainTransport(here))
         pieces = [b"%d," % number for number in range(1000)]
         outgoing.push(pieces)
         assert drain(outgoing, there) == b"".join(pieces)

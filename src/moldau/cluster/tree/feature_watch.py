@@ -12,12 +12,12 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from moldau.cluster.tree_follower import TreeFollower
+from moldau.cluster.tree.tree_follower import TreeFollower
 from moldau.controller.rules.feature_rules import FEATURES
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
-from moldau.metadata.readable import readable
 from moldau.metadata.store import MetadataStore, StoreError
+from moldau.metadata.unreadable_nodes import readable
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ GROWTH = 4
 CLEARED_BYTES_MAX = 1024 * 1024
 
 
-class Inbox:
+class ReceivedBytes:
     __slots__ = ("_arrived_bytes", "end", "fresh", "rest_of_frame", "view")
 
     view: memoryview

@@ -11,8 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from moldau.metadata import paths
-from moldau.metadata.readable import readable
 from moldau.metadata.store import MetadataStore, Node
+from moldau.metadata.unreadable_nodes import readable
 from moldau.model.cluster import (
     NO_LEADER,
     NO_STATE,

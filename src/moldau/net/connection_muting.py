@@ -8,6 +8,6 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class Holding(asyncio.Future[T]):
+class MutingWait(asyncio.Future[T]):
     """The next request of the connection has to wait behind a handler that waits for this: should
     it overtake, the records of one producer would be written out of order."""

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from moldau.metadata import fields as checked
+from moldau.metadata import node_fields as checked
 from moldau.security.acl.acl_model import (
     Entry,
     Operation,

@@ -13,7 +13,7 @@ from moldau.client.producer.record_append import F
 from moldau.model.names import TopicPartition
 
 
-class ProducerFace(Generic[F]):
+class ProducerBase(Generic[F]):
     _core: ProducerCore[F]
 
     def session(self) -> ProducerSession:

@@ -12,10 +12,9 @@ import base64
 import logging
 from collections.abc import Callable, Iterable
 
-from moldau.cluster.change_notes import ChangeNotes
+from moldau.cluster.tree.change_notifications import ChangeNotes
 from moldau.engine.timers import Timers
 from moldau.metadata import token_paths as paths
-from moldau.metadata.readable import readable
 from moldau.metadata.store import (
     BadVersion,
     Create,
@@ -27,6 +26,7 @@ from moldau.metadata.store import (
     StoreError,
     Write,
 )
+from moldau.metadata.unreadable_nodes import readable
 from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis

@@ -12,7 +12,7 @@ import socket
 from collections import deque
 from collections.abc import Iterable
 
-from moldau.model.regions import FileRegion
+from moldau.model.file_regions import FileRegion
 from moldau.net.transport import Octets, Transport
 from moldau.wire.request_framing import Chunk
 
@@ -26,7 +26,7 @@ class RegionCutShort(OSError):
     """The file ended before the region did: the rest of the promised response cannot be sent."""
 
 
-class Outgoing:
+class SendQueue:
     __slots__ = ("_chunks", "_transport", "bytes_unsent")
 
     def __init__(self, transport: Transport) -> None:

@@ -10,10 +10,9 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from moldau.cluster.change_notes import ChangeNotes
+from moldau.cluster.tree.change_notifications import ChangeNotes
 from moldau.engine.timers import Timers
-from moldau.metadata import access_paths as paths
-from moldau.metadata.readable import readable
+from moldau.metadata import acl_paths as paths
 from moldau.metadata.store import (
     BadVersion,
     Create,
@@ -25,6 +24,7 @@ from moldau.metadata.store import (
     StoreError,
     Write,
 )
+from moldau.metadata.unreadable_nodes import readable
 from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
 from moldau.security.acl.acl_filters import AclFilter

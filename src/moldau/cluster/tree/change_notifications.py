@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from moldau.cluster.tree_follower import TreeFollower
+from moldau.cluster.tree.tree_follower import TreeFollower
 from moldau.engine.timers import Timers
 from moldau.metadata.store import MetadataStore, NoNode, StoreError
 from moldau.model.clock import Clock

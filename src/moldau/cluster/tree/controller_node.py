@@ -1,4 +1,4 @@
-"""How a broker joins the cluster and becomes its controller.
+"""Who the controller is, as the tree says it: /controller and /controller_epoch.
 
 With one broker nobody competes: it takes /controller, raises the epoch, and that is the election.
 The order of the steps is that of Kafka's ZooKeeper mode, so that several brokers can contend.
@@ -6,60 +6,12 @@ The order of the steps is that of Kafka's ZooKeeper mode, so that several broker
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
-from moldau.cluster.metadata_journal import ControllerEpoch
+from moldau.cluster.tree.metadata_journal import ControllerEpoch
 from moldau.metadata import paths
-from moldau.metadata.readable import readable
-from moldau.metadata.store import Create, MetadataStore, Node, NodeExists, Op, Write
-from moldau.model.cluster import NO_LEADER, BrokerNode
+from moldau.metadata.store import Create, MetadataStore, Node, Write
+from moldau.metadata.unreadable_nodes import readable
+from moldau.model.cluster import NO_LEADER
 from moldau.model.names import BrokerId, Millis
-
-LAY_OUT_ATTEMPTS = 10
-
-
-async def lay_out(store: MetadataStore) -> None:
-    """Make the nodes that everything else hangs from."""
-    wanted = (*paths.PERSISTENT_PATHS, paths.FEATURE)
-    for attempt in range(LAY_OUT_ATTEMPTS):
-        nodes = await store.get_many(wanted)
-        missing: list[Op] = [
-            Create(path, paths.encode_feature() if path == paths.FEATURE else b"")
-            for path, node in zip(wanted, nodes, strict=True)
-            if node is None
-        ]
-        try:
-            if missing:
-                await store.multi(missing)
-            return
-        except NodeExists:
-            # Another broker starts at the same time: what it has made need not be made.
-            if attempt + 1 == LAY_OUT_ATTEMPTS:
-                raise
-
-
-async def cluster_id_of(store: MetadataStore, draw: Callable[[], str]) -> str:
-    """The cluster's id; the first broker ever to come here gives it one."""
-    try:
-        cluster_id = draw()
-        await store.create(paths.CLUSTER_ID, paths.encode_cluster_id(cluster_id))
-        return cluster_id
-    except NodeExists:
-        return paths.decode_cluster_id((await store.get(paths.CLUSTER_ID)).data)
-
-
-async def register(store: MetadataStore, node: BrokerNode, now_ms: Millis) -> None:
-    """Raises NodeExists if a broker with this id lives."""
-    await store.create(
-        paths.broker_path(node.id), paths.encode_broker(node, now_ms), ephemeral=True
-    )
-
-
-def is_of(node: BrokerNode, known: Node) -> bool:
-    """Whether the registration that is there says the same as this one."""
-    path, decode = paths.broker_path(node.id), partial(paths.decode_broker, node.id)
-    return readable(path, known.data, decode) == node
 
 
 async def latest_epoch(store: MetadataStore) -> int:

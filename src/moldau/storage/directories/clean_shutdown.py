@@ -12,7 +12,7 @@ from moldau.storage.directories.storage_threads import run_each
 from moldau.storage.log.log_at_rest import AnyLog, RestingLog
 from moldau.storage.log.log_flushing import FlushWork
 from moldau.storage.log.partition_log import PartitionLog
-from moldau.storage.log.resting_log import RestNote, note_of, write_notes
+from moldau.storage.log.rest_notes import RestNote, note_of, write_notes
 from moldau.storage.storage_faults import StorageFault
 
 log = logging.getLogger("kafka.log.LogManager")

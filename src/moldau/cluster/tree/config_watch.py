@@ -11,13 +11,13 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from moldau.cluster.tree_follower import RETRY_MS, TreeFollower
-from moldau.cluster.tree_loading import UNREADABLE_SETTINGS, load_configs
+from moldau.cluster.tree.tree_follower import RETRY_MS, TreeFollower
+from moldau.cluster.tree.tree_loading import UNREADABLE_SETTINGS, load_configs
 from moldau.controller.controller_facts import ConfigKind
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
-from moldau.metadata.readable import readable
 from moldau.metadata.store import MetadataStore, NoNode, StoreError
+from moldau.metadata.unreadable_nodes import readable
 from moldau.model.clock import Clock
 from moldau.model.names import Millis
 

@@ -11,8 +11,8 @@ import logging
 from collections.abc import Sequence
 
 from moldau.broker.machine_environment import Surroundings
-from moldau.cluster import controller_candidacy
-from moldau.cluster.metadata_retries import patiently
+from moldau.cluster.tree import tree_layout
+from moldau.cluster.tree.metadata_retries import patiently
 from moldau.config.broker_config import NO_NUMBER, BrokerConfig
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
@@ -37,7 +37,7 @@ async def _next_number(config: BrokerConfig, around: Surroundings, timers: Timer
     store = await around.open_store(config)
 
     async def take_next() -> int:
-        await controller_candidacy.lay_out(store)
+        await tree_layout.lay_out(store)
         return await store.set_if_version(paths.BROKER_SEQUENCE, b"")
 
     try:
