@@ -55,6 +55,7 @@ ELSEWHERE = {
     "zookeeper-server-stop",
     "zookeeper-server-status",
     "zookeeper-shell",
+    "zookeeper-security-migration",
     "dump-log",
     "log-scrub",
     "storage",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from kazoo.client import KazooClient
 
 from moldau.metadata.store import NodeExists, SessionState, StoreError, StoreUnavailable
 from moldau.metadata.zookeeper import ZooKeeperStore
-from moldau.metadata.zookeeper_access import ZooKeeperAccess, ZooKeeperTls
+from moldau.metadata.zookeeper_access import ZooKeeperAccess
 from moldau.testing.broker_process import free_ports
 from moldau.testing.zookeeper_process import ZooKeeperProcess, zookeeper
 from tests.support.mixed_up_answers import MixedUpAnswers
@@ -200,40 +198,3 @@ def test_protected_nodes_can_be_changed_with_the_password_only(server: ZooKeeper
         await again.close()
 
     asyncio.run(main())
-
-
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
-def test_the_connection_can_be_encrypted_with_certificates_on_both_sides(tmp_path: Path) -> None:
-    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
-    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1"
-    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-out", certificate, "-keyout", key]
-    subprocess.run([*command.split(), *names], check=True, capture_output=True)
-    both = tmp_path / "both.pem"
-    both.write_text(key.read_text() + certificate.read_text())
-    plain, secure = free_ports(2)
-    more = (
-        f"secureClientPort={secure}\n"
-        "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n"
-        f"ssl.keyStore.location={both}\nssl.keyStore.type=PEM\n"
-        f"ssl.trustStore.location={certificate}\nssl.trustStore.type=PEM\n"
-    )
-    server = ZooKeeperProcess(tmp_path, plain, more)
-    tls = ZooKeeperTls(str(certificate), str(certificate), str(key))
-
-    async def main() -> None:
-        store = await opened(ZooKeeperAccess(f"127.0.0.1:{secure}", tls=tls))
-        await store.create("/secret", b"whispered")
-        assert (await store.get("/secret")).data == b"whispered"
-        await store.close()
-        strangers = tls._replace(certificate=None, key=None)
-        with pytest.raises(StoreUnavailable):
-            await opened(
-                ZooKeeperAccess(f"127.0.0.1:{secure}", connection_timeout_ms=1000, tls=strangers)
-            )
-
-    server.start()
-    try:
-        server.wait()
-        asyncio.run(main())
-    finally:
-        server.kill()

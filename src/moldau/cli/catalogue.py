@@ -14,6 +14,10 @@ COMMANDS = {
         "moldau.cli.zookeeper.zookeeper_server_status",
         "show whether ZooKeeper leads, follows or stands alone",
     ),
+    "zookeeper-security-migration": (
+        "moldau.cli.zookeeper.zookeeper_security_migration",
+        "protect a cluster's nodes in ZooKeeper, or open them again",
+    ),
     "zookeeper-shell": ("moldau.cli.zookeeper.zookeeper_shell", "look into ZooKeeper"),
     "topics": ("moldau.cli.topics.topics", "create, list, describe, alter and delete topics"),
     "configs": (

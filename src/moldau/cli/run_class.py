@@ -45,6 +45,7 @@ CLASSES = {
     "LeaderElectionCommand": "leader-election",
     "PreferredReplicaLeaderElectionCommand": "preferred-replica-election",
     "ReassignPartitionsCommand": "reassign-partitions",
+    "ZkSecurityMigrator": "zookeeper-security-migration",
     "Kafka": "server-start",
     "KafkaConsumerProducerDemo": "producer_consumer_demo",
     "KafkaExactlyOnceDemo": "exactly_once_demo",

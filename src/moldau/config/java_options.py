@@ -7,19 +7,25 @@ from collections.abc import Mapping
 
 OPTIONS = "KAFKA_OPTS"
 JAAS_FILE = "java.security.auth.login.config"
-_FLAG = f"-D{JAAS_FILE}="
+FLAGS = (JAAS_FILE, "zookeeper.sasl.client", "zookeeper.sasl.clientconfig")
+"""Each is a setting too, of the same name."""
 
 
-def jaas_file_of(environment: Mapping[str, str]) -> str | None:
-    """The file with log-in modules; of several the last, as in Java."""
-    found = None
+def java_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """The settings among the flags; of several the last, as in Java."""
+    found = {}
     text = environment.get(OPTIONS, "")
     try:
         words = shlex.split(text)
     except ValueError:
         words = text.split()
     for word in words:
-        if word.startswith(_FLAG):
+        name, equals, value = word.removeprefix("-D").partition("=")
+        if not word.startswith("-D") or not equals or name not in FLAGS:
+            continue
+        if name == JAAS_FILE:
             # A second = would keep a JVM from looking elsewhere too.
-            found = word.removeprefix(_FLAG).removeprefix("=").removeprefix("file:") or None
+            value = value.removeprefix("=").removeprefix("file:")
+        if value:
+            found[name] = value
     return found

@@ -34,7 +34,7 @@ from moldau.metadata.store import (
 )
 from moldau.metadata.watch_registry import Watches, WatchHandle
 from moldau.metadata.znode_tree import check_path
-from moldau.metadata.zookeeper_access import ZooKeeperAccess, new_client
+from moldau.metadata.zookeeper_access import ZooKeeperAccess, acls_of, new_client
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -42,9 +42,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafka.zookeeper.ZooKeeperClient")
 
 CALLS_IN_FLIGHT_MAX = 100_000
-CLOSED = "CLOSED"
-"""What kazoo calls a client that does nothing any more: it was stopped, or its thread has died."""
+ENDED = ("CLOSED", "AUTH_FAILED")
+"""What kazoo calls a client that does nothing any more: it was stopped or refused, or its thread
+has died."""
 REVIVAL_PAUSE_SECONDS = 0.5
+CONNECTION_POLL_SECONDS = 0.1
+REFUSED = "ZooKeeper does not let this broker in: check its user and password"
 NOTHING = b""
 """Written as a node without data, which `get` of ZooKeeper's shell shows as null."""
 
@@ -68,7 +71,7 @@ class ZooKeeperStore:
     # The session
 
     async def open(self) -> None:
-        """Connect, and make the chroot if there is none. Raises StoreUnavailable."""
+        """Connect, log in, and make the chroot if there is none. Raises StoreError."""
         loop = self._loop = asyncio.get_running_loop()
         access = self._access
         client = self._client = new_client(access)
@@ -77,17 +80,33 @@ class ZooKeeperStore:
         log.info("[ZooKeeperClient Kafka server] Initializing a new session to %s.", access.connect)
         client.start_async()
         try:
-            await asyncio.wait_for(connected.wait(), access.connection_timeout_ms / 1000)
+            async with asyncio.timeout(access.connection_timeout_ms / 1000):
+                await connected.wait()
+                await self._until_let_in()
+            log.info("[ZooKeeperClient Kafka server] Connected.")
+            if client.chroot:
+                await loop.run_in_executor(None, self._make_chroot, client)
         except TimeoutError:
             await self.close()
-            raise StoreUnavailable(
-                access.connect,
-                "ZooKeeper does not answer; waited "
-                f"{access.connection_timeout_ms} ms (zookeeper.connection.timeout.ms)",
-            ) from None
-        log.info("[ZooKeeperClient Kafka server] Connected.")
-        if client.chroot:
-            await loop.run_in_executor(None, self._make_chroot, client)
+            raise StoreUnavailable(access.connect, self._silence(client)) from None
+        except StoreError:
+            await self.close()
+            raise
+
+    async def _until_let_in(self) -> None:
+        """kazoo calls itself connected before it has logged in."""
+        while True:
+            try:
+                await self._call("exists_async", "/")
+                return
+            except StoreUnavailable:
+                await asyncio.sleep(CONNECTION_POLL_SECONDS)
+
+    def _silence(self, client: KazooClient) -> str:
+        waited = f"waited {self._access.connection_timeout_ms} ms"
+        fault = client.handler.last_fault
+        reason = f"ZooKeeper does not answer; {waited} (zookeeper.connection.timeout.ms)"
+        return f"{reason}; the last try: {fault}" if fault else reason
 
     def on_session(self, listener: Callable[[SessionState], None]) -> None:
         self._listeners.append(listener)
@@ -103,13 +122,12 @@ class ZooKeeperStore:
                 await asyncio.wait((self._reviving,))
             await self._loop.run_in_executor(None, _stop, client)
 
-    @staticmethod
-    def _make_chroot(client: KazooClient) -> None:
+    def _make_chroot(self, client: KazooClient) -> None:
         from kazoo.exceptions import KazooException, NodeExistsError
 
         chroot, client.chroot = client.chroot, ""
         try:
-            client.create(chroot, None, makepath=True)
+            client.create(chroot, None, acl=self._acls(chroot), makepath=True)
         except NodeExistsError:
             return
         except KazooException as refusal:
@@ -141,8 +159,9 @@ class ZooKeeperStore:
     def _revive_later(self) -> None:
         """kazoo begins another session by itself, unless its thread is gone."""
         assert self._client is not None and self._loop is not None
-        if self._client.client_state == CLOSED:
-            log.warning("[ZooKeeperClient Kafka server] The connection has ended by itself.")
+        if self._client.client_state in ENDED:
+            reason = self._client.handler.last_fault or "by itself"
+            log.warning("[ZooKeeperClient Kafka server] The connection has ended: %s", reason)
             self._loop.call_later(REVIVAL_PAUSE_SECONDS, self._revive)
 
     def _revive(self) -> None:
@@ -204,7 +223,12 @@ class ZooKeeperStore:
     ) -> str:
         check_path(path)
         made = await self._call(
-            "create_async", path, data or None, ephemeral=ephemeral, sequence=sequential
+            "create_async",
+            path,
+            data or None,
+            acl=self._acls(path),
+            ephemeral=ephemeral,
+            sequence=sequential,
         )
         return str(made)
 
@@ -222,9 +246,26 @@ class ZooKeeperStore:
         assert self._client is not None
         transaction = self._client.transaction()
         for op in listed:
-            _add(transaction, op)
+            self._add(transaction, op)
         results = await self._bridged(transaction.commit_async, listed[0].path, None)
         return _results_of(listed, results)
+
+    def _add(self, transaction: Any, op: Op) -> None:
+        match op:
+            case Create(path, data, ephemeral, sequential):
+                transaction.create(path, data, self._acls(path), ephemeral, sequential)
+                if not data:
+                    # kazoo wants bytes here, the tree can also hold none at all.
+                    transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
+            case Write(path, data, version):
+                transaction.set_data(path, data, version)
+            case Delete(path, version):
+                transaction.delete(path, version)
+            case Check(path, version):
+                transaction.check(path, version)
+
+    def _acls(self, path: str) -> Any:
+        return acls_of(path, is_protected=self._access.protects_nodes)
 
     async def transaction(self) -> int:
         assert self._client is not None
@@ -295,21 +336,6 @@ def _stop(client: KazooClient) -> None:
     client.close()
 
 
-def _add(transaction: Any, op: Op) -> None:
-    match op:
-        case Create(path, data, ephemeral, sequential):
-            transaction.create(path, data, ephemeral=ephemeral, sequence=sequential)
-            if not data:
-                # kazoo wants bytes here, the tree can also hold none at all.
-                transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
-        case Write(path, data, version):
-            transaction.set_data(path, data, version)
-        case Delete(path, version):
-            transaction.delete(path, version)
-        case Check(path, version):
-            transaction.check(path, version)
-
-
 def _results_of(ops: Sequence[Op], results: Sequence[Any]) -> list[str | int | None]:
     from kazoo.exceptions import RolledBackError, RuntimeInconsistency
 
@@ -368,6 +394,6 @@ def _told(refusal: Exception, path: str, expected: int | None = None) -> StoreEr
         case exceptions.NoChildrenForEphemeralsError():
             return NoChildrenForEphemerals(path)
         case exceptions.NoAuthError() | exceptions.AuthFailedError():
-            return StoreError(path, "ZooKeeper does not let this broker in: check its password")
+            return StoreError(path, REFUSED)
     reason = str(refusal) or type(refusal).__name__
     return StoreUnavailable(path, f"ZooKeeper did not answer: {reason}")

@@ -41,9 +41,12 @@ class ZooKeeperStartError(RuntimeError):
 class ZooKeeperProcess:
     """One server; `connect` is its address. Its data outlive a kill."""
 
-    def __init__(self, directory: Path, port: int | None = None, more: str = "") -> None:
+    def __init__(
+        self, directory: Path, port: int | None = None, more: str = "", java_options: str = ""
+    ) -> None:
         """`more`: further lines of zoo.cfg."""
         self.directory = directory
+        self._java_options = java_options
         self.port = port or free_ports(1)[0]
         self.connect = f"{HOST}:{self.port}"
         directory.mkdir(parents=True, exist_ok=True)
@@ -71,7 +74,7 @@ class ZooKeeperProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
-                env={"KAFKA_HEAP_OPTS": HEAP, **os.environ},
+                env={"KAFKA_HEAP_OPTS": HEAP, **os.environ, "KAFKA_OPTS": self._java_options},
             )
 
     def wait(self) -> None:
@@ -111,12 +114,14 @@ def four_letters(port: int, word: str) -> str:
 
 
 @contextlib.contextmanager
-def zookeeper(directory: str | os.PathLike[str] | None = None) -> Iterator[ZooKeeperProcess]:
+def zookeeper(
+    directory: str | os.PathLike[str] | None = None, *, more: str = "", java_options: str = ""
+) -> Iterator[ZooKeeperProcess]:
     """A server for the length of a `with` block; without a `directory` its data go with it."""
     with contextlib.ExitStack() as stack:
         if directory is None:
             directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="zookeeper-"))
-        server = ZooKeeperProcess(Path(directory))
+        server = ZooKeeperProcess(Path(directory), more=more, java_options=java_options)
         stack.callback(server.kill)
         server.start()
         server.wait()

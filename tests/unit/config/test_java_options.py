@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.config.java_options import jaas_file_of
+from moldau.config.java_options import JAAS_FILE, java_settings
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,16 @@ from moldau.config.java_options import jaas_file_of
     ],
 )
 def test_the_file_is_found_among_the_options(options: str, expected: str | None) -> None:
-    assert jaas_file_of({"KAFKA_OPTS": options}) == expected
+    assert java_settings({"KAFKA_OPTS": options}).get(JAAS_FILE) == expected
 
 
 def test_without_options_there_is_no_file() -> None:
-    assert jaas_file_of({}) is None
+    assert java_settings({}) == {}
+
+
+def test_what_zookeepers_client_is_told_is_a_setting_too() -> None:
+    options = "-Dzookeeper.sasl.client=false -Dzookeeper.sasl.clientconfig=Ours -Dother=1"
+    assert java_settings({"KAFKA_OPTS": options}) == {
+        "zookeeper.sasl.client": "false",
+        "zookeeper.sasl.clientconfig": "Ours",
+    }

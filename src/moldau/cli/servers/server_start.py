@@ -130,7 +130,7 @@ def parse(arguments: Sequence[str]) -> Options:
 
 def settings_of(options: Options, environment: Mapping[str, str]) -> dict[str, str]:
     from moldau.config.broker_config import BrokerConfig
-    from moldau.config.java_options import JAAS_FILE, jaas_file_of
+    from moldau.config.java_options import java_settings
     from moldau.config.properties import (
         PropertiesError,
         parse_properties,
@@ -147,8 +147,7 @@ def settings_of(options: Options, environment: Mapping[str, str]) -> dict[str, s
             raise UsageFault(f"cannot read {options.file}: it is not text in UTF-8.") from None
         except PropertiesError as fault:
             raise UsageFault(f"cannot read {options.file}: {fault}.") from None
-    if (jaas_file := jaas_file_of(environment)) is not None:
-        properties.setdefault(JAAS_FILE, jaas_file)
+    properties = {**java_settings(environment), **properties}
     properties |= properties_from_environment(environment, BrokerConfig.rows)
     properties |= options.overrides
     if options.file is None:

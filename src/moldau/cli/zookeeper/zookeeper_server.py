@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -74,6 +75,14 @@ def java() -> str:
     return program
 
 
+def java_options() -> list[str]:
+    """Flags that whoever calls wants, as for Kafka's scripts: a JAAS file, for example."""
+    try:
+        return shlex.split(os.environ.get("KAFKA_OPTS", ""))
+    except ValueError as fault:
+        raise ZooKeeperFault(f"KAFKA_OPTS cannot be read: {fault}.") from None
+
+
 def java_command(
     config: Path, class_path: Sequence[Path], *, heap_mb: int = 512, program: str = "java"
 ) -> list[str]:
@@ -86,6 +95,7 @@ def java_command(
         "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.level={level}",
         "-Dzookeeper.jmx.log4j.disable=true",
+        *java_options(),
         "-cp",
         ":".join(map(str, class_path)),
         MAIN_CLASS,

@@ -60,13 +60,14 @@ def run(arguments: Sequence[str]) -> int:
         file, daemon = parse(arguments)
         program, class_path = java(), jars()
         config = settings_file(file)
+        command = java_command(config, class_path, program=program)
         if daemon and not detach(os.environ, CONSOLE_FILE):
             return 0
     except (UsageFault, ZooKeeperFault) as fault:
         print(f"moldau zookeeper-server-start: {fault}", file=sys.stderr)
         return 1
     # This process becomes ZooKeeper: signals reach it directly, and Python costs no memory.
-    return become(java_command(config, class_path, program=program))
+    return become(command)
 
 
 def become(command: list[str]) -> NoReturn:

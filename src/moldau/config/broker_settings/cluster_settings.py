@@ -20,6 +20,7 @@ from moldau.config.setting_definition import (
 )
 
 ZOOKEEPER_CLASS = "there are no Java classes; zookeeper.ssl.client.enable is enough"
+NO_REVOCATION = "nobody would be asked, and a revoked certificate would do; leave it out"
 NO_PLUG_INS = "classes of the JVM cannot be loaded"
 POLICY_ASKED = "such a class cannot be loaded, so it could refuse nothing; leave it out"
 QUOTA_ASKED = "such a class cannot be loaded, so it could slow nobody down; leave it out"
@@ -144,32 +145,60 @@ class ClusterSettings(Settings):
         doc="Requests to ZooKeeper that may be unanswered at one time.")
     zookeeper_set_acl: bool = setting(
         "zookeeper.set.acl", False,
-        doc="Protect what the broker writes in ZooKeeper so that only brokers can change it.")
+        doc="Protect what the broker writes in ZooKeeper so that only brokers can change it; "
+            "credentials, tokens and settings of brokers are for their eyes alone.")
+    zookeeper_sasl_client: bool = setting(
+        "zookeeper.sasl.client", True,
+        doc="Moldau's own: what a JVM is told by a flag of this name. Whether to log in to "
+            "ZooKeeper if the JAAS file says as whom; without the setting KAFKA_OPTS is looked at.")
+    zookeeper_sasl_clientconfig: str = setting(
+        "zookeeper.sasl.clientconfig", "Client",
+        doc="Moldau's own, likewise: the section of the JAAS file that says as whom.")
     zookeeper_digest: Password | None = setting(
         "zookeeper.digest",
         doc="Moldau's own: user:password that the broker shows to ZooKeeper (its scheme digest); "
-            "zookeeper.set.acl protects nodes with it.")
+            "zookeeper.set.acl protects nodes with it. Apache Kafka knows only log-ins by SASL.")
     zookeeper_ssl_client_enable: bool = setting(
         "zookeeper.ssl.client.enable", False,
         doc="Encrypt connections to ZooKeeper.")
     zookeeper_ssl_truststore_location: str | None = setting(
         "zookeeper.ssl.truststore.location",
-        doc="PEM file with the certificates that ZooKeeper's may be signed by.")
+        doc="File with the certificates that ZooKeeper's may be signed by; without it those that "
+            "the system trusts.")
+    zookeeper_ssl_truststore_password: Password | None = setting(
+        "zookeeper.ssl.truststore.password",
+        doc="Password of that file.")
     zookeeper_ssl_truststore_type: str | None = setting(
-        "zookeeper.ssl.truststore.type", one_of=("PEM",),
-        doc="Form of that file; only PEM is read.")
+        "zookeeper.ssl.truststore.type", one_of=("PEM", "PKCS12", "JKS"),
+        doc="Form of that file; without it what its name says: .pem or a key store.")
     zookeeper_ssl_keystore_location: str | None = setting(
         "zookeeper.ssl.keystore.location",
-        doc="PEM file with the broker's key and certificate, where ZooKeeper asks for one.")
+        doc="File with the broker's key and certificate, where ZooKeeper asks for one.")
     zookeeper_ssl_keystore_type: str | None = setting(
-        "zookeeper.ssl.keystore.type", one_of=("PEM",),
-        doc="Form of that file; only PEM is read.")
+        "zookeeper.ssl.keystore.type", one_of=("PEM", "PKCS12", "JKS"),
+        doc="Form of that file; without it what its name says: .pem or a key store.")
     zookeeper_ssl_keystore_password: Password | None = setting(
         "zookeeper.ssl.keystore.password",
-        doc="Password of the key in that file.")
+        doc="Password of that file, or of the key in it.")
+    zookeeper_ssl_protocol: str = setting(
+        "zookeeper.ssl.protocol", "TLSv1.2", one_of=("TLSv1.2", "TLSv1.3"),
+        doc="Version of TLS to speak with ZooKeeper.")
+    zookeeper_ssl_enabled_protocols: Names = setting(
+        "zookeeper.ssl.enabled.protocols", (),
+        doc="Versions of TLS to choose from; empty means zookeeper.ssl.protocol alone if it is "
+            "set, else 1.2 and 1.3: ZooKeeper 3.9 may speak nothing but 1.3.")
+    zookeeper_ssl_cipher_suites: Names = setting(
+        "zookeeper.ssl.cipher.suites", (),
+        doc="Cipher suites to choose from; empty means the library's choice.")
     zookeeper_ssl_endpoint_identification_algorithm: str = setting(
         "zookeeper.ssl.endpoint.identification.algorithm", "HTTPS",
-        doc="HTTPS compares ZooKeeper's host with its certificate; empty does not.")
+        doc="HTTPS compares ZooKeeper's host with its certificate; anything else does not.")
+    zookeeper_ssl_crl_enable: bool = setting(
+        "zookeeper.ssl.crl.enable", False, refused=NO_REVOCATION,
+        doc="Look whether ZooKeeper's certificate stands in a list of revoked ones.")
+    zookeeper_ssl_ocsp_enable: bool = setting(
+        "zookeeper.ssl.ocsp.enable", False, refused=NO_REVOCATION,
+        doc="Ask the authority whether ZooKeeper's certificate was revoked.")
     zookeeper_clientcnxnsocket: str | None = setting(
         "zookeeper.clientCnxnSocket", no_effect=ZOOKEEPER_CLASS,
         doc="Class of the connection to ZooKeeper.")
