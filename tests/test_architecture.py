@@ -123,6 +123,10 @@ LONG_TABLES = {
     "client/admin/asyncio_admin.py",
     "client/admin/blocking_admin.py",
 }
+LONG_SUBJECTS = {
+    # One object with one state: what reads it and what writes it belong side by side.
+    "storage/log/partition_log.py": 550,
+}
 
 FOLDER_FILES_MAX = 22
 LARGE_FOLDERS = {
@@ -294,7 +298,7 @@ def broad_catches(text: str) -> Iterator[str]:
 
 def too_long(name: str, text: str) -> Iterator[str]:
     lines = len(text.splitlines())
-    if lines > FILE_LINES_MAX and name not in LONG_TABLES:
+    if lines > LONG_SUBJECTS.get(name, FILE_LINES_MAX) and name not in LONG_TABLES:
         yield f"{lines} lines: find the second subject's name"
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -375,6 +379,7 @@ def test_no_folder_is_a_drawer() -> None:
 
 def test_every_exception_is_still_needed() -> None:
     listed = {*PURE_MODULES, *IMPURE_IN_PURE_PACKAGES, *LONG_TABLES, *BROAD_ALLOWED}
+    listed |= {*LONG_SUBJECTS}
     listed |= {name for name, _ in EXCEPTIONS}
     assert not {name for name in listed if not (SOURCE / name).exists()}
     assert not {name for name in LARGE_FOLDERS if not (SOURCE / name).is_dir()}

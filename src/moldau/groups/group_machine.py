@@ -12,7 +12,14 @@ from typing import Any
 
 from moldau.engine.machine import NOTHING, Decision, Reply, Room, Timer, Token, unlimited
 from moldau.groups import group_commands, group_facts, offset_expiry, offset_rules
-from moldau.groups.classic import after_loading, joining, leaving, rebalancing, syncing
+from moldau.groups.classic import (
+    after_loading,
+    joining,
+    leaving,
+    rebalancing,
+    session_timeout,
+    syncing,
+)
 from moldau.groups.classic.classic_group import GROUP_BYTES, ClassicGroup
 from moldau.groups.classic.group_decision import GroupDraft
 from moldau.groups.committed_offsets import Offsets
@@ -220,7 +227,9 @@ class GroupMachine:
     def _expire_session(
         self, command: group_commands.ExpireSession, token: Token, now: Now
     ) -> Decision:
-        return self._timed(command, now, lambda draft: leaving.expire(draft, command.member_id))
+        return self._timed(
+            command, now, lambda draft: session_timeout.expire(draft, command.member_id)
+        )
 
     def _complete_join(
         self, command: group_commands.CompleteJoin, token: Token, now: Now

@@ -1,4 +1,4 @@
-"""How members go: they say so, an administrator removes them, or nothing is heard of them.
+"""How members go: they say so, or an administrator removes them.
 
 Whatever a member that goes was waiting for is answered UNKNOWN_MEMBER_ID, so that one which is
 still there joins again.
@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from moldau.engine.machine import Token
 from moldau.groups import group_facts
-from moldau.groups.classic.classic_group import State
 from moldau.groups.classic.group_decision import GroupDraft
 from moldau.groups.classic.member_identity import identity_error
 from moldau.groups.classic.rebalancing import (
-    complete,
     complete_if_all_joined,
     rebalance_or_complete,
 )
@@ -47,36 +45,11 @@ def _leave_one(draft: GroupDraft, leaver: Leaver) -> Error:
     error = identity_error(group, member_id, leaver.instance_id)
     if error is Error.NONE:
         draft.unwatch(member_id)
-        _remove(draft, member_id, Removal.LEFT, leaver.reason)
+        remove(draft, member_id, Removal.LEFT, leaver.reason)
     return error
 
 
-def _remove(draft: GroupDraft, member_id: str, why: Removal, reason: str | None = None) -> None:
+def remove(draft: GroupDraft, member_id: str, why: Removal, reason: str | None = None) -> None:
     group = draft.group
     draft.refuse_waiting(group.members[member_id], Error.UNKNOWN_MEMBER_ID)
     draft.note(group_facts.MemberRemoved(group.group_id, member_id, why, reason))
-
-
-def expire(draft: GroupDraft, member_id: str) -> None:
-    """The session timer has run out."""
-    group = draft.group
-    if member_id in group.pending:
-        draft.note(group_facts.PendingMemberRemoved(group.group_id, member_id))
-        _complete_if_last(draft)
-        return
-    member = group.members.get(member_id)
-    if member is None or member.is_known_to_live:
-        return
-    _remove(draft, member_id, Removal.EXPIRED)
-    if group.state is State.PREPARING_REBALANCE:
-        _complete_if_last(draft)
-    else:
-        reason = f"removing member {member_id} on heartbeat expiration"
-        rebalance_or_complete(draft, reason)
-
-
-def _complete_if_last(draft: GroupDraft) -> None:
-    """The one that is gone may have been the last to be waited for."""
-    group = draft.group
-    if group.state is State.PREPARING_REBALANCE and group.has_everybody_joined:
-        complete(draft)

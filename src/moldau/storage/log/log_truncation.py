@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from moldau.storage.log.log_reading import ReadableLog
+from moldau.storage.log.known_log import KnownLog
 from moldau.storage.log.segment import Segment
 from moldau.storage.log.segment_list import Segments
 from moldau.storage.log_files import LOG_SUFFIX, sync_directory, sync_file
@@ -63,7 +63,7 @@ def rename_away(segments: list[Segment], prefix: str, reason: str) -> list[str]:
 
 
 @contextmanager
-def faults_kept(changed: ReadableLog) -> Iterator[None]:
+def faults_kept(changed: KnownLog) -> Iterator[None]:
     """What changes many files, half done, leaves a log that only a restart can mend."""
     try:
         yield

@@ -26,7 +26,7 @@ from moldau.storage.log_files import LOG_SUFFIX
 from moldau.storage.storage_faults import StorageFault
 
 if TYPE_CHECKING:
-    from moldau.storage.log.log_reading import ReadableLog
+    from moldau.storage.log.partition_log import PartitionLog
     from moldau.storage.log.segment import Segment
 
 _ENTRY = struct.Struct(">qiIbb")
@@ -57,7 +57,7 @@ def checked_header(message: memoryview) -> BatchHeader:
     return header._replace(magic=message[MAGIC_POSITION], batch_length=size - LOG_OVERHEAD_BYTES)
 
 
-def offsets_before(log: ReadableLog, timestamp: int, count: int, now_ms: int) -> list[int]:
+def offsets_before(log: PartitionLog, timestamp: int, count: int, now_ms: int) -> list[int]:
     """Where segments start whose files were last written at `timestamp` or before, and the log's
     end: the newest first, no more than `count`."""
     segments = log.segments.as_list()
