@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 CALL_SECONDS_MAX = 30.0
+LAST_ROUNDS = 3
 
 
 class OwnLoop:
@@ -38,13 +39,15 @@ class OwnLoop:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
-            leftover = asyncio.all_tasks(self.loop)
-            for task in leftover:
-                task.cancel()
-            if leftover:
-                self.loop.run_until_complete(asyncio.gather(*leftover, return_exceptions=True))
+            # What is ready when the loop is stopped may begin further tasks in its last turns.
+            for _ in range(LAST_ROUNDS):
+                leftover = asyncio.all_tasks(self.loop)
+                for task in leftover:
+                    task.cancel()
+                if leftover:
+                    self.loop.run_until_complete(asyncio.gather(*leftover, return_exceptions=True))
+                # Transports close their sockets one turn after they were told to.
+                self.loop.run_until_complete(asyncio.sleep(0))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-            # Transports close their sockets one turn after they were told to.
-            self.loop.run_until_complete(asyncio.sleep(0))
         finally:
             self.loop.close()

@@ -29,6 +29,7 @@ STREAM_BYTES = 1024 * 1024
 EXCHANGES_MAX = 10_000
 """Requests noted per connection; acks=0 has no answers, so some are never taken out."""
 CLOSE_SECONDS_MAX = 1.0
+BACKLOG = 100
 HOST = "127.0.0.1"
 
 
@@ -38,7 +39,7 @@ class Proxy:
     def __init__(self) -> None:
         self.faults: tuple[Fault, ...] = ()
         self._own = OwnLoop("moldau-test-proxy")
-        self._server: asyncio.Server | None = None
+        self._listening: socket.socket | None = None
         self._target = (HOST, 0)
         self._links: set[_Link] = set()
         self._refusals: set[Fault] = set()
@@ -102,47 +103,73 @@ class Proxy:
     # On the loop
 
     async def _listen(self) -> None:
-        if self._server is None and not self._refusals:
-            listening = _bound(self.port)
-            self._server = await asyncio.start_server(
-                self._accepted, sock=listening, limit=STREAM_BYTES
-            )
+        """Accepts by itself: a server of asyncio that is closed while it accepts leaves the new
+        connection open (an assertion of its own fails)."""
+        if self._listening is None and not self._refusals:
+            self._listening = _bound(self.port)
+            self._listening.setblocking(False)
+            self._listening.listen(BACKLOG)
+            self._own.loop.add_reader(self._listening, self._accept, self._listening)
 
     async def _unlisten(self) -> None:
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        if self._listening is not None:
+            self._own.loop.remove_reader(self._listening)
+            self._listening.close()
+            self._listening = None
 
-    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link = _Link(self, reader, writer)
+    def _accept(self, listening: socket.socket) -> None:
+        try:
+            client, _ = listening.accept()
+        except OSError:
+            return  # it has gone again
+        client.setblocking(False)
+        link = _Link(self, client)
         self._links.add(link)
-        link.task = asyncio.get_running_loop().create_task(link.run(*self._target))
-        link.task.add_done_callback(lambda _: self._links.discard(link))
+        link.task = self._own.loop.create_task(link.run(*self._target))
+        link.task.add_done_callback(lambda _: self._ended(link))
+
+    def _ended(self, link: _Link) -> None:
+        """Also a link that was cancelled before its first step, and could not clean up."""
+        self._links.discard(link)
+        link.let_go()
 
 
 class _Link:
     """One client's connection and the one to the broker that belongs to it."""
 
-    def __init__(
-        self, proxy: Proxy, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    _from_client: asyncio.StreamReader
+    _to_client: asyncio.StreamWriter
+
+    def __init__(self, proxy: Proxy, client: socket.socket) -> None:
         self.client_id: str | None = None
         self.task: asyncio.Task[None] | None = None
         self._proxy = proxy
-        self._from_client, self._to_client = reader, writer
+        self._client = client
+        self._transport: asyncio.WriteTransport | None = None
         self._exchanges: deque[Exchange] = deque(maxlen=EXCHANGES_MAX)
 
     def cut(self) -> None:
         """Break both sides at once, without the answers that are on their way."""
-        self._to_client.transport.abort()
+        if self._transport is not None:
+            self._transport.abort()
         if self.task is not None:
             self.task.cancel()
 
+    def let_go(self) -> None:
+        """Of the client, when the task is over."""
+        if self._transport is None:
+            self._client.close()
+        else:
+            self._transport.abort()
+
     async def run(self, host: str, port: int) -> None:
         try:
+            self._from_client, self._to_client = await asyncio.open_connection(
+                sock=self._client, limit=STREAM_BYTES
+            )
+            self._transport = self._to_client.transport
             reader, writer = await asyncio.open_connection(host, port, limit=STREAM_BYTES)
         except (OSError, asyncio.CancelledError):
-            self._to_client.transport.abort()
             return
         try:
             await self._pump(reader, writer)
@@ -150,7 +177,6 @@ class _Link:
         finally:
             # Whoever is cancelled in the middle of closing leaves no socket behind either.
             writer.transport.abort()
-            self._to_client.transport.abort()
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Until one side ends, or the link is cut."""

@@ -55,15 +55,22 @@ def test_many_threads_may_call_at_once() -> None:
 
 
 PROGRAM = """
-import asyncio, os, signal, threading
+import asyncio, os, signal, sys, threading
 from moldau.client.shared.background_loop import run, background_loop
+def functions_of_main_thread():
+    frame = sys._current_frames()[threading.main_thread().ident]
+    while frame is not None:
+        yield frame.f_code.co_name
+        frame = frame.f_back
 async def wait():
     try:
+        while "result" not in functions_of_main_thread():
+            await asyncio.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
         await asyncio.sleep(60)
     finally:
         os.write(1, b"cancelled ")
 asyncio.run_coroutine_threadsafe(asyncio.sleep(60), background_loop())
-threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
 try:
     run(wait())
 except KeyboardInterrupt:
