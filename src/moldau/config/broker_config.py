@@ -18,6 +18,7 @@ from moldau.config.broker_settings.share_group_settings import ShareSettings
 from moldau.config.broker_settings.storage_settings import LogSettings
 from moldau.config.listeners import listening
 from moldau.config.setting_definition import HOUR, MINUTE, ConfigError, Setting, suggestion
+from moldau.config.token_settings import TokenCheckSettings, TokenLoginSettings
 from moldau.model.cluster import Endpoint
 
 LISTENER_PREFIX = "listener.name."
@@ -40,6 +41,8 @@ class BrokerConfig(
     GroupSettings,
     ShareSettings,
     SecuritySettings,
+    TokenLoginSettings,
+    TokenCheckSettings,
     ForeignSettings,
 ):
     given: Mapping[str, str]
@@ -85,6 +88,17 @@ class BrokerConfig(
         merged = {**self.given, **self.overrides}
         own = {k[len(prefix) :]: v for k, v in merged.items() if k.lower().startswith(prefix)}
         return self.with_overrides({**self.overrides, **own}) if own else self
+
+    def for_mechanism(self, listener: str, mechanism: str) -> BrokerConfig:
+        """What holds for one way to log in at it: keys of `for_listener` may have a mechanism in
+        front, `listener.name.<name>.<mechanism>.<key>`."""
+        prefix = f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}."
+        merged = {**self.given, **self.overrides}
+        own = {k[len(prefix) :]: v for k, v in merged.items() if k.lower().startswith(prefix)}
+        at_listener = self.for_listener(listener)
+        if not own:
+            return at_listener
+        return at_listener.with_overrides({**at_listener.overrides, **own})
 
     @classmethod
     def row_of(cls, key: str) -> Setting | None:

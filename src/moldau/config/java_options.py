@@ -7,7 +7,15 @@ from collections.abc import Mapping
 
 OPTIONS = "KAFKA_OPTS"
 JAAS_FILE = "java.security.auth.login.config"
-FLAGS = (JAAS_FILE, "zookeeper.sasl.client", "zookeeper.sasl.clientconfig")
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
+FLAGS = (
+    JAAS_FILE,
+    ALLOWED_URLS,
+    ALLOWED_FILES,
+    "zookeeper.sasl.client",
+    "zookeeper.sasl.clientconfig",
+)
 """Each is a setting too, of the same name."""
 
 
@@ -29,3 +37,9 @@ def java_settings(environment: Mapping[str, str]) -> dict[str, str]:
         if value:
             found[name] = value
     return found
+
+
+def listed(environment: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """A flag that is a list with commas."""
+    text = java_settings(environment).get(name, "")
+    return tuple(word for part in text.split(",") if (word := part.strip()))

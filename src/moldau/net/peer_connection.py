@@ -133,24 +133,24 @@ class PeerConnection(asyncio.BufferedProtocol):
             await self._room.acquire()
         self._was_used = True
 
-    async def log_in(self, login: Callable[[], Login | None]) -> None:
+    async def log_in(self, login: Callable[[], Login | None], host: str) -> None:
         """Before the first request. `login` is asked again when the session is renewed. Raises
         PeerUnreachable."""
-        await self._exchange(login)
+        await self._exchange(login, host)
         self._was_used = False
 
-    async def _exchange(self, login: Callable[[], Login | None]) -> None:
+    async def _exchange(self, login: Callable[[], Login | None], host: str) -> None:
         from moldau.net.sasl.login_exchange import LoginRefused, exchange, renewal_seconds
 
         who = login()
         assert who is not None
         try:
-            lifetime_ms = await exchange(self._ask, who)
+            lifetime_ms = await exchange(self._ask, who, host)
         except LoginRefused as refusal:
             raise PeerRefused(self._name, str(refusal)) from None
         if lifetime_ms > 0:
             seconds = renewal_seconds(lifetime_ms)
-            self._renewal = self._loop.call_later(seconds, self._renew_later, login)
+            self._renewal = self._loop.call_later(seconds, self._renew_later, login, host)
 
     async def _ask(self, request: Message) -> Any:
         """In front of everybody who waits for room; the caller's time-out is around this."""
@@ -160,18 +160,18 @@ class PeerConnection(asyncio.BufferedProtocol):
         await self._room.acquire()
         return await self.request(request, version, self._loop.time() + LOGIN_SECONDS_MAX)
 
-    def _renew_later(self, login: Callable[[], Login | None]) -> None:
+    def _renew_later(self, login: Callable[[], Login | None], host: str) -> None:
         if not (self._was_used or self._in_flight):
             self.abort("its session ended while it was idle")
         elif self.is_open:
-            self._renewal = self._loop.create_task(self._renew(login))
+            self._renewal = self._loop.create_task(self._renew(login, host))
 
-    async def _renew(self, login: Callable[[], Login | None]) -> None:
+    async def _renew(self, login: Callable[[], Login | None], host: str) -> None:
         """Answers to what was sent before still come, in their order."""
         try:
             async with self._turn:
                 self._was_used = False
-                await self._exchange(login)
+                await self._exchange(login, host)
         except PeerRefused as refusal:
             log.error("The log-in at %s was not renewed: %s", self._name, refusal.reason)
             self.abort("the log-in was not renewed")

@@ -209,7 +209,7 @@ class Peers:
         if login is not None:
             is_known = False
             try:
-                await connection.log_in(self._security.login)
+                await connection.log_in(self._security.login, host)
                 is_known = True
             finally:
                 if not is_known:

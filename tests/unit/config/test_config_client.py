@@ -147,8 +147,8 @@ def test_every_protocol_of_kafka_is_known_in_any_case(protocol: str) -> None:
     ("protocol", "key"),
     [
         ("SASL_PLAINTEXT", "sasl.kerberos.service.name"),
-        ("SASL_SSL", "sasl.login.callback.handler.class"),
-        ("SASL_SSL", "sasl.oauthbearer.token.endpoint.url"),
+        ("SASL_SSL", "sasl.login.class"),
+        ("SASL_SSL", "sasl.oauthbearer.jwks.endpoint.url"),
         ("SASL_SSL", "ssl.engine.factory.class"),
         ("SSL", "ssl.provider"),
     ],

@@ -50,7 +50,7 @@ def welcome(lifetime_ms: int = 0) -> Answer:
 
 
 def peers_of(broker: ScriptedBroker, password: str = "secret", **rest: Any) -> Peers:
-    login = Login("PLAIN", lambda: PlainClient("broker", password))
+    login = Login("PLAIN", lambda host: PlainClient("broker", password))
     return Peers(
         asyncio.get_running_loop(),
         lambda _: Endpoint("BROKERS", "127.0.0.1", broker.port),

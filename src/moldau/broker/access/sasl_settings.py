@@ -7,10 +7,11 @@ in lower case. What cannot be honoured stops the start with one sentence; secret
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.broker.access.token_checks import CALLBACK_HANDLER, token_check
 from moldau.config.broker_config import LISTENER_PREFIX, BrokerConfig
-from moldau.config.setting_definition import HIDDEN, ConfigError
+from moldau.config.setting_definition import ConfigError
 from moldau.net.sasl.login_modules import JAAS, listener_key, login_module
 from moldau.security.jaas import LoginModule
 from moldau.security.sasl.oauthbearer import OAuthBearerServer
@@ -19,9 +20,10 @@ from moldau.security.sasl.sasl_connection import SaslRules
 from moldau.security.sasl.sasl_mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslServer
 from moldau.security.sasl.scram_keys import HASHES, RANDOM_BYTES, random_text
 from moldau.security.sasl.scram_server import ScramLookup, ScramServer
-from moldau.security.sasl.unsecured_token import unsecured_validator
 
-CALLBACK_HANDLER = "sasl.server.callback.handler.class"
+if TYPE_CHECKING:
+    from moldau.net.oauth.token_keys import TokenKeys
+
 REAUTHENTICATION = "connections.max.reauth.ms"
 
 
@@ -33,6 +35,8 @@ class LoginSources(NamedTuple):
     random_bytes: Callable[[int], bytes]
     secret: bytes
     """Makes up what stands for users that do not exist."""
+    token_keys: Callable[[], TokenKeys]
+    """Made when the first listener needs them."""
 
 
 def sasl_rules(config: BrokerConfig, listener: str, sources: LoginSources) -> SaslRules:
@@ -55,6 +59,11 @@ def _start(
     if mechanism not in MECHANISMS:
         limit = f"{mechanism} is not supported; name some of {', '.join(MECHANISMS)}"
         raise ConfigError("sasl.enabled.mechanisms", mechanism, limit)
+    if mechanism == OAUTHBEARER:
+        module = login_module(config, listener, mechanism)
+        options = module.options if module else {}
+        validate = token_check(config, listener, options, sources.token_keys)
+        return lambda: OAuthBearerServer(validate)
     key, handler = _value(config, listener, mechanism, CALLBACK_HANDLER)
     if handler:
         limit = "classes of the JVM cannot be loaded, and without this one others would get in"
@@ -63,12 +72,6 @@ def _start(
     if mechanism == PLAIN:
         check = check_against(module.options if module else {}, sources.secret)
         return lambda: PlainServer(check)
-    if mechanism == OAUTHBEARER:
-        try:
-            validate = unsecured_validator(module.options if module else {})
-        except ValueError as fault:
-            raise ConfigError(listener_key(listener, mechanism, JAAS), HIDDEN, str(fault)) from None
-        return lambda: OAuthBearerServer(validate)
     assert mechanism in HASHES
     lookup = sources.scram_lookup(mechanism)
     return lambda: ScramServer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from moldau.broker.access.list_authorizer import ListAuthorizer
 from moldau.broker.background_jobs import Background
@@ -24,6 +25,9 @@ from moldau.security.naming.principal import parse_super_users
 from moldau.security.sasl.scram_keys import RANDOM_BYTES, random_text
 from moldau.security.sasl.scram_server import ScramAccount, ScramLookup
 from moldau.security.tokens.delegation_token import TokenRules
+
+if TYPE_CHECKING:
+    from moldau.net.oauth.token_keys import TokenKeys
 
 SECRET_BYTES = 32
 DECOY_PURPOSE = b"salts of users that do not exist"
@@ -59,6 +63,8 @@ class SecurityParts:
             if token_secret
             else around.random_bytes(SECRET_BYTES)
         )
+        self._token_keys: TokenKeys | None = None
+        self._is_open = False
         self.authorizer: Authorizer = OPEN_AUTHORIZER
         self.access_lists: AccessLists | None = None
         if config().authorizer_class_name:
@@ -75,8 +81,19 @@ class SecurityParts:
         from moldau.broker.access.sasl_entrance import SaslEntrance
         from moldau.broker.access.sasl_settings import LoginSources
 
-        sources = LoginSources(self._scram_lookup, self._around.random_bytes, self._decoy_secret)
+        sources = LoginSources(
+            self._scram_lookup, self._around.random_bytes, self._decoy_secret, self._all_token_keys
+        )
         return SaslEntrance(transports, listener.name, self._config, sources, self._around.clock)
+
+    def _all_token_keys(self) -> TokenKeys:
+        if self._token_keys is None:
+            from moldau.net.oauth.token_keys import TokenKeys
+
+            self._token_keys = TokenKeys()
+            if self._is_open:
+                self._token_keys.start_late()
+        return self._token_keys
 
     def _transports(self, listener: Listener) -> Entrance:
         if listener.security_protocol not in TLS_PROTOCOLS:
@@ -125,7 +142,10 @@ class SecurityParts:
 
     async def open(self) -> None:
         """Before clients are let in; waits for an ensemble that elects a leader just now. Raises
-        StoreError."""
+        StoreError and ConfigError."""
+        self._is_open = True
+        if self._token_keys is not None:
+            await self._token_keys.open()
         await self._patiently(self.user_credentials.load)
         self.user_credentials.start()
         if self.delegation_tokens is not None:
@@ -145,6 +165,8 @@ class SecurityParts:
 
     async def close(self) -> None:
         await self.user_credentials.stop()
+        if self._token_keys is not None:
+            await self._token_keys.close()
         if self.delegation_tokens is not None:
             await self.delegation_tokens.stop()
         if self.access_lists is not None:

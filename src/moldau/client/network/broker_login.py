@@ -20,7 +20,7 @@ from moldau.wire.schema import Message
 log = logging.getLogger("moldau.client")
 
 
-async def log_in(connection: Connection, login: Login, timeout_ms: int) -> None:
+async def log_in(connection: Connection, login: Login, host: str, timeout_ms: int) -> None:
     """Raises AuthenticationError if the broker refuses, or is not the one it claims to be."""
 
     async def ask(request: Message) -> Any:
@@ -29,15 +29,17 @@ async def log_in(connection: Connection, login: Login, timeout_ms: int) -> None:
         return await connection.request(request, version, timeout_ms=timeout_ms)
 
     try:
-        lifetime_ms = await exchange(ask, login)
+        lifetime_ms = await exchange(ask, login, host)
     except LoginRefused as refusal:
         sentence = f"The log-in at {connection.name} failed: {refusal}"
         raise error_for(refusal.code, sentence) from None
     if lifetime_ms > 0:
-        _renew_later(connection, login, timeout_ms, lifetime_ms)
+        _renew_later(connection, login, host, timeout_ms, lifetime_ms)
 
 
-def _renew_later(connection: Connection, login: Login, timeout_ms: int, lifetime_ms: int) -> None:
+def _renew_later(
+    connection: Connection, login: Login, host: str, timeout_ms: int, lifetime_ms: int
+) -> None:
     loop = asyncio.get_running_loop()
     logged_in_at = loop.time()
 
@@ -45,16 +47,16 @@ def _renew_later(connection: Connection, login: Login, timeout_ms: int, lifetime
         if not connection.was_used_since(logged_in_at):
             connection.abort("its session ended while it was idle")
         elif connection.is_open:
-            connection.chore = loop.create_task(_renew(connection, login, timeout_ms))
+            connection.chore = loop.create_task(_renew(connection, login, host, timeout_ms))
 
     connection.chore = loop.call_later(renewal_seconds(lifetime_ms), begin)
 
 
-async def _renew(connection: Connection, login: Login, timeout_ms: int) -> None:
+async def _renew(connection: Connection, login: Login, host: str, timeout_ms: int) -> None:
     """After whatever waits for its answer: a broker may keep a JoinGroup for minutes."""
     await connection.hold()
     try:
-        await log_in(connection, login, timeout_ms)
+        await log_in(connection, login, host, timeout_ms)
     except AuthenticationError as fault:
         # The next connection meets the same refusal, and then somebody waits to hear it.
         log.error("%s", fault)

@@ -6,6 +6,7 @@ secret is in what an object here shows of itself, nor in an error.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -56,13 +57,18 @@ def _context(config: SecuritySettings) -> ssl.SSLContext:
 def _login(config: SecuritySettings) -> Login:
     from moldau.net.sasl.login_exchange import SOURCES
     from moldau.security.sasl.sasl_login import login_by
-    from moldau.security.sasl.sasl_mechanism import GSSAPI, MECHANISMS
+    from moldau.security.sasl.sasl_mechanism import GSSAPI, MECHANISMS, OAUTHBEARER
 
     mechanism = config.sasl_mechanism
     if mechanism not in MECHANISMS:
         also = " (its default, Kerberos, is not built)" if mechanism == GSSAPI else ""
         limit = f"must be one of {', '.join(MECHANISMS)}{also}"
         raise ConfigError("sasl.mechanism", mechanism, limit)
+    if mechanism == OAUTHBEARER or config.sasl_login_callback_handler_class:
+        from moldau.net.oauth.token_login import Allowed, is_asked_for, token_login
+
+        if is_asked_for(config, mechanism):
+            return token_login(config, _token_options(config), Allowed.by(os.environ))
     options = _options(config, mechanism)
     try:
         return login_by(mechanism, options, SOURCES)
@@ -70,11 +76,23 @@ def _login(config: SecuritySettings) -> Login:
         raise ConfigError(JAAS, HIDDEN, str(fault)) from None
 
 
+def _token_options(config: SecuritySettings) -> Mapping[str, str]:
+    """Nothing need be in a log-in module if the settings say it all."""
+    is_named = config.sasl_username is not None or config.sasl_password is not None
+    from moldau.security.sasl.sasl_mechanism import OAUTHBEARER
+
+    return _options(config, OAUTHBEARER) if is_named or config.sasl_jaas_config else {}
+
+
 def _options(config: SecuritySettings, mechanism: str) -> Mapping[str, str]:
     """Of the log-in module; `sasl.username` and `sasl.password` stand for one."""
     from moldau.security.jaas import JaasError, parse_login_module
+    from moldau.security.sasl.sasl_mechanism import OAUTHBEARER
 
     name, password = config.sasl_username, config.sasl_password
+    if mechanism == OAUTHBEARER and (name is not None or password is not None):
+        limit = "a log-in by OAUTHBEARER has a token in the place of sasl.username and password"
+        raise ConfigError("sasl.username", name, limit)
     if config.sasl_jaas_config is None:
         if name is None or password is None:
             limit = f"a log-in by {mechanism} needs it, or sasl.username and sasl.password"

@@ -54,7 +54,7 @@ async def open_connection(
                 peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
             await _negotiate(connection, timeout_ms)
             if security is not None and security.login is not None:
-                await _log_in(connection, security, timeout_ms)
+                await _log_in(connection, security, host, timeout_ms)
             is_set_up = True
             return connection
     except KafkaTimeoutError as fault:
@@ -80,11 +80,13 @@ def _tls_failed(host: str, port: int, why: str) -> SslAuthenticationError:
     return SslAuthenticationError(f"The TLS handshake with {host}:{port} failed: {why}")
 
 
-async def _log_in(connection: Connection, security: ConnectionSecurity, timeout_ms: int) -> None:
+async def _log_in(
+    connection: Connection, security: ConnectionSecurity, host: str, timeout_ms: int
+) -> None:
     from moldau.client.network.broker_login import log_in
 
     assert security.login is not None
-    await log_in(connection, security.login, timeout_ms)
+    await log_in(connection, security.login, host, timeout_ms)
 
 
 async def _negotiate(connection: Connection, timeout_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Broker settings of parts that Moldau does not have: KRaft, tiered storage, OAuth.
+"""Broker settings of parts that Moldau does not have: KRaft, tiered storage.
 
 A file written for Apache Kafka is accepted as it is, and tools that expect to find these keys
 do find them; nothing reads the values.
@@ -6,7 +6,6 @@ do find them; nothing reads the values.
 
 from __future__ import annotations
 
-from moldau.config.broker_settings.security_settings import NO_OAUTH
 from moldau.config.setting_definition import (
     DAY,
     GIB,
@@ -15,10 +14,8 @@ from moldau.config.setting_definition import (
     MIB,
     MINUTE,
     SECOND,
-    ClassName,
     Long,
     Names,
-    Password,
     Scope,
     Settings,
     setting,
@@ -196,88 +193,3 @@ class ForeignSettings(Settings):
         "follower.fetch.last.tiered.offset.enable", False, scope=Scope.CLUSTER,
         no_effect=NO_TIERING,
         doc="Let new followers start after what lies in the remote store.")
-
-    # OAuth
-    sasl_oauthbearer_token_endpoint_url: str | None = setting(
-        "sasl.oauthbearer.token.endpoint.url", no_effect=NO_OAUTH,
-        doc="Address of the token server.")
-    sasl_oauthbearer_scope: str | None = setting(
-        "sasl.oauthbearer.scope", no_effect=NO_OAUTH,
-        doc="Scope to ask for.")
-    sasl_oauthbearer_client_credentials_client_id: str | None = setting(
-        "sasl.oauthbearer.client.credentials.client.id", no_effect=NO_OAUTH,
-        doc="Client id to log in with.")
-    sasl_oauthbearer_client_credentials_client_secret: Password | None = setting(
-        "sasl.oauthbearer.client.credentials.client.secret", no_effect=NO_OAUTH,
-        doc="Client secret to log in with.")
-    sasl_oauthbearer_scope_claim_name: str = setting(
-        "sasl.oauthbearer.scope.claim.name", "scope", no_effect=NO_OAUTH,
-        doc="Claim that holds the scope.")
-    sasl_oauthbearer_sub_claim_name: str = setting(
-        "sasl.oauthbearer.sub.claim.name", "sub", no_effect=NO_OAUTH,
-        doc="Claim that holds the user.")
-    sasl_oauthbearer_expected_audience: Names = setting(
-        "sasl.oauthbearer.expected.audience", (), no_effect=NO_OAUTH,
-        doc="Audiences that a token must name.")
-    sasl_oauthbearer_expected_issuer: str | None = setting(
-        "sasl.oauthbearer.expected.issuer", no_effect=NO_OAUTH,
-        doc="Issuer that a token must name.")
-    sasl_oauthbearer_clock_skew_seconds: int = setting(
-        "sasl.oauthbearer.clock.skew.seconds", 30, no_effect=NO_OAUTH,
-        doc="Difference of clocks that is tolerated.")
-    sasl_oauthbearer_jwks_endpoint_url: str | None = setting(
-        "sasl.oauthbearer.jwks.endpoint.url", no_effect=NO_OAUTH,
-        doc="Address of the keys that sign tokens.")
-    sasl_oauthbearer_jwks_endpoint_refresh_ms: Long = setting(
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms", 1 * HOUR, no_effect=NO_OAUTH,
-        doc="How often those keys are fetched.")
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms: Long = setting(
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", 100, no_effect=NO_OAUTH,
-        doc="First pause between two tries to fetch them.")
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms: Long = setting(
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", 10 * SECOND, no_effect=NO_OAUTH,
-        doc="Longest such pause.")
-    sasl_oauthbearer_jwt_retriever_class: ClassName = setting(
-        "sasl.oauthbearer.jwt.retriever.class",
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever", no_effect=NO_OAUTH,
-        doc="Class that fetches tokens.")
-    sasl_oauthbearer_jwt_validator_class: ClassName = setting(
-        "sasl.oauthbearer.jwt.validator.class",
-        "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator", no_effect=NO_OAUTH,
-        doc="Class that checks tokens.")
-    sasl_oauthbearer_assertion_algorithm: str = setting(
-        "sasl.oauthbearer.assertion.algorithm", "RS256", one_of=("ES256", "RS256"),
-        ignore_case=True, no_effect=NO_OAUTH,
-        doc="Algorithm that signs an assertion.")
-    sasl_oauthbearer_assertion_claim_aud: str | None = setting(
-        "sasl.oauthbearer.assertion.claim.aud", no_effect=NO_OAUTH,
-        doc="Its audience.")
-    sasl_oauthbearer_assertion_claim_iss: str | None = setting(
-        "sasl.oauthbearer.assertion.claim.iss", no_effect=NO_OAUTH,
-        doc="Its issuer.")
-    sasl_oauthbearer_assertion_claim_sub: str | None = setting(
-        "sasl.oauthbearer.assertion.claim.sub", no_effect=NO_OAUTH,
-        doc="Its subject.")
-    sasl_oauthbearer_assertion_claim_exp_seconds: int = setting(
-        "sasl.oauthbearer.assertion.claim.exp.seconds", 300, at_least=0, at_most=86400,
-        no_effect=NO_OAUTH,
-        doc="How long an assertion is good.")
-    sasl_oauthbearer_assertion_claim_nbf_seconds: int = setting(
-        "sasl.oauthbearer.assertion.claim.nbf.seconds", 60, at_least=0, at_most=3600,
-        no_effect=NO_OAUTH,
-        doc="How far back an assertion begins.")
-    sasl_oauthbearer_assertion_claim_jti_include: bool = setting(
-        "sasl.oauthbearer.assertion.claim.jti.include", False, no_effect=NO_OAUTH,
-        doc="Whether an assertion carries an id.")
-    sasl_oauthbearer_assertion_file: str | None = setting(
-        "sasl.oauthbearer.assertion.file", no_effect=NO_OAUTH,
-        doc="File with a made assertion.")
-    sasl_oauthbearer_assertion_template_file: str | None = setting(
-        "sasl.oauthbearer.assertion.template.file", no_effect=NO_OAUTH,
-        doc="File with the frame of an assertion.")
-    sasl_oauthbearer_assertion_private_key_file: str | None = setting(
-        "sasl.oauthbearer.assertion.private.key.file", no_effect=NO_OAUTH,
-        doc="File with the key that signs assertions.")
-    sasl_oauthbearer_assertion_private_key_passphrase: Password | None = setting(
-        "sasl.oauthbearer.assertion.private.key.passphrase", no_effect=NO_OAUTH,
-        doc="Password of that key.")

@@ -13,7 +13,6 @@ from moldau.config.setting_definition import (
     Password,
     Scope,
     Settings,
-    Short,
     setting,
 )
 
@@ -22,7 +21,6 @@ NO_KERBEROS = "Kerberos is not supported"
 NO_PLUG_INS = "classes of the JVM cannot be loaded"
 ANY_NAME = "a certificate that is read anew may carry any name"
 JAAS_PLACE = "brokers read it for one listener and mechanism only"
-NO_OAUTH = "OAuth tokens are not supported"
 
 AUTHORIZERS = (
     "kafka.security.authorizer.AclAuthorizer",
@@ -162,19 +160,17 @@ class SecuritySettings(Settings):
         "connections.max.reauth.ms", 0,
         doc="Clients must log in again after this time; 0 never asks them to.")
     sasl_server_callback_handler_class: ClassName | None = setting(
-        "sasl.server.callback.handler.class", no_effect=NO_PLUG_INS,
-        doc="Class that checks log-ins.")
+        "sasl.server.callback.handler.class",
+        doc="Who checks log-ins: for OAUTHBEARER Kafka's OAuthBearerValidatorCallbackHandler, "
+            "which wants signed tokens. Any other stops the start.")
     sasl_client_callback_handler_class: ClassName | None = setting(
-        "sasl.client.callback.handler.class", no_effect=NO_PLUG_INS,
+        "sasl.client.callback.handler.class", refused=NO_PLUG_INS,
         doc="Class that answers the questions of a log-in.")
-    sasl_login_callback_handler_class: ClassName | None = setting(
-        "sasl.login.callback.handler.class", no_effect=NO_PLUG_INS,
-        doc="Class that fetches what a log-in needs.")
     sasl_login_class: ClassName | None = setting(
-        "sasl.login.class", no_effect=NO_PLUG_INS,
+        "sasl.login.class", refused=NO_PLUG_INS,
         doc="Class that logs in.")
 
-    # Kerberos and log-ins that are renewed
+    # Kerberos
     sasl_kerberos_service_name: str | None = setting(
         "sasl.kerberos.service.name", scope=Scope.PER_BROKER, no_effect=NO_KERBEROS,
         doc="Kerberos name of the brokers.")
@@ -196,30 +192,6 @@ class SecuritySettings(Settings):
         "sasl.kerberos.ticket.renew.window.factor", 0.8, scope=Scope.PER_BROKER,
         no_effect=NO_KERBEROS,
         doc="Share of a ticket's life after which it is renewed.")
-    sasl_login_refresh_window_factor: float = setting(
-        "sasl.login.refresh.window.factor", 0.8, scope=Scope.PER_BROKER, no_effect=NO_OAUTH,
-        doc="Share of a token's life after which it is renewed.")
-    sasl_login_refresh_window_jitter: float = setting(
-        "sasl.login.refresh.window.jitter", 0.05, scope=Scope.PER_BROKER, no_effect=NO_OAUTH,
-        doc="Random share of that time.")
-    sasl_login_refresh_min_period_seconds: Short = setting(
-        "sasl.login.refresh.min.period.seconds", 60, scope=Scope.PER_BROKER, no_effect=NO_OAUTH,
-        doc="Shortest time before a token is renewed.")
-    sasl_login_refresh_buffer_seconds: Short = setting(
-        "sasl.login.refresh.buffer.seconds", 300, scope=Scope.PER_BROKER, no_effect=NO_OAUTH,
-        doc="Time kept in reserve before a token expires.")
-    sasl_login_connect_timeout_ms: int | None = setting(
-        "sasl.login.connect.timeout.ms", no_effect=NO_OAUTH,
-        doc="Time to connect to the token server.")
-    sasl_login_read_timeout_ms: int | None = setting(
-        "sasl.login.read.timeout.ms", no_effect=NO_OAUTH,
-        doc="Time to wait for the token server's answer.")
-    sasl_login_retry_backoff_ms: Long = setting(
-        "sasl.login.retry.backoff.ms", 100, no_effect=NO_OAUTH,
-        doc="First pause between two tries at the token server.")
-    sasl_login_retry_backoff_max_ms: Long = setting(
-        "sasl.login.retry.backoff.max.ms", 10000, no_effect=NO_OAUTH,
-        doc="Longest such pause.")
 
     # Delegation tokens
     delegation_token_secret_key: Password | None = setting(

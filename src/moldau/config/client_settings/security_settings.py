@@ -14,9 +14,9 @@ from moldau.config.setting_definition import (
     ConfigError,
     Names,
     Password,
-    Settings,
     setting,
 )
+from moldau.config.token_settings import TokenLoginSettings
 
 PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = PROTOCOLS = (
     "PLAINTEXT",
@@ -28,14 +28,15 @@ TLS_PROTOCOLS = (SSL, SASL_SSL)
 SASL_PROTOCOLS = (SASL_PLAINTEXT, SASL_SSL)
 
 _NO_CLASSES = "classes of Java are not loaded"
+_NO_CHECK = "tokens are checked by the broker"
 _NO_JAVA_TLS = "TLS is OpenSSL's here, not the JVM's"
 NOT_BUILT: Mapping[str, str] = {
     "sasl.kerberos.": "Kerberos is not built",
-    "sasl.oauthbearer.": "tokens come from sasl.jaas.config alone",
+    "sasl.oauthbearer.jwks.": _NO_CHECK,
+    "sasl.oauthbearer.expected.": _NO_CHECK,
+    "sasl.oauthbearer.clock.": _NO_CHECK,
     "sasl.client.callback.handler.class": _NO_CLASSES,
-    "sasl.login.callback.handler.class": _NO_CLASSES,
     "sasl.login.class": _NO_CLASSES,
-    "sasl.login.": "no token is fetched or renewed in the background",
     "ssl.engine.factory.class": _NO_CLASSES,
     "ssl.provider": _NO_JAVA_TLS,
     "ssl.keymanager.algorithm": _NO_JAVA_TLS,
@@ -49,7 +50,7 @@ def _https_or_nothing(value: str) -> str | None:
     return None if value.lower() in ("https", "") else "must be https, or empty"
 
 
-class SecuritySettings(Settings):
+class SecuritySettings(TokenLoginSettings):
     security_protocol: str = setting(
         "security.protocol",
         PLAINTEXT,

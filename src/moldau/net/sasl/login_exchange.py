@@ -10,9 +10,11 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from moldau.model.errors import Error
+from moldau.net.beside_loop import beside_loop
 from moldau.security.sasl.sasl_failures import SaslFailure
 from moldau.security.sasl.sasl_login import Login, Sources
 from moldau.wire.messages.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
@@ -25,6 +27,9 @@ ROUNDS_MAX = 10
 RENEWAL_SHARE, RENEWAL_JITTER = 0.85, 0.10
 """When in its life a session is renewed; spread, for many clients may have begun together."""
 NONCE_BYTES = 24
+THREAD = "moldau-login"
+
+T = TypeVar("T")
 
 SOURCES = Sources(lambda: secrets.token_urlsafe(NONCE_BYTES), lambda: time.time_ns() // 1_000_000)
 
@@ -37,25 +42,32 @@ class LoginRefused(Exception):
         self.code = code
 
 
-async def exchange(ask: Callable[[Message], Awaitable[Any]], login: Login) -> int:
+async def exchange(ask: Callable[[Message], Awaitable[Any]], login: Login, host: str) -> int:
     """How long the session lasts in ms; 0 for as long as the connection. Raises LoginRefused."""
+    # First, so that the other side does not wait for whoever else is asked.
+    machine = await _step(login, partial(login.start, host))
     await _shake_hands(ask, login.mechanism)
-    machine = login.start()
-    token: bytes | None = machine.first()
+    token: bytes | None = await _step(login, machine.first)
     for _ in range(ROUNDS_MAX):
         assert token is not None
         answer = await ask(SaslAuthenticateRequest(auth_bytes=token))
         if answer.error_code:
             raise _refused(answer.error_code, answer.error_message)
-        try:
-            token = machine.evaluate(answer.auth_bytes)
-        except SaslFailure as fault:
-            raise _refused(Error.SASL_AUTHENTICATION_FAILED, str(fault)) from None
+        token = await _step(login, partial(machine.evaluate, bytes(answer.auth_bytes)))
         if machine.is_complete:
             lifetime_ms: int = answer.session_lifetime_ms
             return lifetime_ms
     sentence = f"it asked for more than {ROUNDS_MAX} tokens"
     raise _refused(Error.SASL_AUTHENTICATION_FAILED, sentence)
+
+
+async def _step(login: Login, work: Callable[[], T]) -> T:
+    try:
+        if login.blocks:
+            return await beside_loop(THREAD, work, SaslFailure)
+        return work()
+    except SaslFailure as fault:
+        raise _refused(Error.SASL_AUTHENTICATION_FAILED, str(fault)) from None
 
 
 def renewal_seconds(lifetime_ms: int) -> float:

@@ -10,7 +10,7 @@ from moldau.config.setting_definition import HIDDEN, ConfigError
 from moldau.net.sasl.login_exchange import SOURCES
 from moldau.net.sasl.login_modules import JAAS, listener_key, login_module
 from moldau.security.sasl.sasl_login import Login, login_by
-from moldau.security.sasl.sasl_mechanism import MECHANISMS
+from moldau.security.sasl.sasl_mechanism import MECHANISMS, OAUTHBEARER
 
 log = logging.getLogger("kafka.server.KafkaServer")
 
@@ -51,6 +51,16 @@ def peer_login(config: BrokerConfig) -> Login:
         raise ConfigError(MECHANISM, mechanism, limit)
     key = listener_key(listener, mechanism, JAAS)
     module = login_module(config, listener, mechanism)
+    own_config = config.for_mechanism(listener, mechanism)
+    if mechanism == OAUTHBEARER or own_config.sasl_login_callback_handler_class:
+        from moldau.net.oauth.token_login import Allowed, is_asked_for, token_login
+
+        if is_asked_for(own_config, mechanism):
+            allowed = Allowed(
+                config.org_apache_kafka_sasl_oauthbearer_allowed_urls,
+                config.org_apache_kafka_sasl_oauthbearer_allowed_files,
+            )
+            return token_login(own_config, module.options if module else {}, allowed)
     if module is None:
         limit = f"brokers log in to one another by {mechanism}, so it must say as whom"
         raise ConfigError(key, "", limit)

@@ -17,11 +17,16 @@ from moldau.security.sasl.unsecured_login import extensions, unsecured_token
 
 
 class Login:
-    """`start` begins one log-in."""
+    """`start` begins one log-in at a host. It raises SaslFailure if it has nothing to show.
 
-    def __init__(self, mechanism: str, start: Callable[[], SaslClient]) -> None:
+    One that `blocks` may ask a server of somebody else in each of its steps."""
+
+    def __init__(
+        self, mechanism: str, start: Callable[[str], SaslClient], *, blocks: bool = False
+    ) -> None:
         self.mechanism = mechanism
         self.start = start
+        self.blocks = blocks
 
     def __repr__(self) -> str:
         return f"Login({self.mechanism}, [hidden])"
@@ -43,19 +48,19 @@ def login_by(mechanism: str, options: Mapping[str, str], sources: Sources) -> Lo
     if not name or not password:
         raise ValueError(f"{mechanism} needs a username and a password")
     if mechanism == PLAIN:
-        return Login(mechanism, lambda: PlainClient(name, password))
+        return Login(mechanism, lambda host: PlainClient(name, password))
     is_token = options.get("tokenauth", "").lower() == "true"
 
-    def start() -> ScramClient:
+    def start(host: str) -> ScramClient:
         return ScramClient(mechanism, name, password, sources.nonce(), is_token=is_token)
 
     return Login(mechanism, start)
 
 
-def _by_token(options: Mapping[str, str], sources: Sources) -> Callable[[], SaslClient]:
-    def start() -> OAuthBearerClient:
+def _by_token(options: Mapping[str, str], sources: Sources) -> Callable[[str], SaslClient]:
+    def start(host: str) -> OAuthBearerClient:
         # A token of its own for each log-in: it cannot have expired meanwhile.
         return OAuthBearerClient(unsecured_token(options, sources.now_ms()), extensions(options))
 
-    start()
+    start("")
     return start
