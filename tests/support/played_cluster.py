@@ -162,6 +162,7 @@ class PlayedBroker:
             clock=self.clock,
             log_levels=Levels(),
             user_credentials=cast(Any, None),
+            client_quotas=cast(Any, None),
             member=self.member,
         )
         dispatch = Dispatch(ALL_ROUTES, self.on, loop, {PRODUCE: ProduceLane(self.on)})

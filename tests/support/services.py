@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -17,6 +17,7 @@ from moldau.broker.coordinator_parts import CoordinatorParts
 from moldau.broker.log_opening import logs_of
 from moldau.broker.topic_settings import TopicSettings
 from moldau.cluster.lone_controller import LoneController
+from moldau.cluster.tree.stored_client_quotas import ClientQuotas
 from moldau.cluster.tree.stored_scram_credentials import UserCredentials
 from moldau.config.broker_config import BrokerConfig
 from moldau.controller.rules.topic_rules import NewTopic
@@ -32,6 +33,7 @@ from moldau.records.batch_codec import Record, encode_batch
 from moldau.replication.delayed_requests import Waiting
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.replicas import Replicas
+from moldau.security.quotas.quota_filters import Quotas
 from moldau.storage.directories.storage_threads import AtOnce
 from moldau.wire.apis import APIS
 from moldau.wire.request_framing import (
@@ -92,6 +94,7 @@ class Node:
         )
         producer_ids = ProducerIdSource(self.controller.allocate_producer_ids)
         self.coordinators = self._new_coordinators(producer_ids)
+        self.quotas_seen: list[Quotas] = []
         self.on = Services(
             node_id=NODE_ID,
             config=self.config,
@@ -113,7 +116,21 @@ class Node:
             user_credentials=UserCredentials(
                 self.tree, clock=self.clock, timers=self.timers, is_alone=True
             ),
+            client_quotas=self._client_quotas(),
         )
+
+    def _client_quotas(self) -> ClientQuotas:
+        return ClientQuotas(
+            self.tree,
+            clock=self.clock,
+            timers=self.timers,
+            changed=self.quotas_seen.append,
+            look_up=self._look_up,
+            is_alone=True,
+        )
+
+    async def _look_up(self, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        return {name: (name,) if name[0].isdigit() else () for name in names}
 
     def _new_coordinators(self, producer_ids: ProducerIdSource) -> CoordinatorParts:
         return CoordinatorParts(

@@ -258,6 +258,7 @@ class Broker:
         settings = socket_settings_of(self.config)
         server = self._around.server_type(self._loop, settings, dispatch, OVERLAPPING)
         assert self._security is not None
+        self._security.quotas.on_change = server.forget_callers
         entrance = self._security.entrance
         bound = [server.bind(each, entrance(each)) for each in listeners_of(self.config)]
         return server, bound
@@ -301,6 +302,8 @@ class Broker:
             clock=self._clock,
             log_levels=BrokerLoggers(),
             user_credentials=self._security.user_credentials,
+            client_quotas=self._security.client_quotas,
+            quotas=self._security.quotas,
             delegation_tokens=self._security.delegation_tokens,
             access_lists=self._security.access_lists,
             authorizer=self._security.authorizer,

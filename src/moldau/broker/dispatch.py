@@ -14,6 +14,7 @@ import logging
 import struct
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter_ns
 from typing import Any
 
 from moldau.broker.known_callers import Call, Caller, Lane
@@ -88,10 +89,11 @@ class Dispatch:
         call = caller.call
         try:
             if caller.lane is not None:
+                begun_ns = perf_counter_ns() if caller.is_counted else 0
                 answer = caller.lane(frame, caller.body_position, call.version, correlation_id)
                 if answer is not None:
-                    if caller.is_counted:
-                        return self._settle(connection, caller, answer, len(frame))
+                    if begun_ns:
+                        return self._settle(connection, caller, answer, len(frame), begun_ns)
                     return [answer]
             request = self._decode_inline(caller, frame)
             if request is not None:
@@ -117,11 +119,16 @@ class Dispatch:
         return suspended
 
     def _settle(
-        self, connection: Connection, caller: Caller, answer: bytes, request_bytes: int
+        self,
+        connection: Connection,
+        caller: Caller,
+        answer: bytes,
+        request_bytes: int,
+        begun_ns: int,
     ) -> list[Chunk] | Answer:
         """The short way has answered a client that has a quota: then it may have to wait."""
-        context = caller.context._replace(request_bytes=request_bytes)
-        throttle_ms = self._quotas.throttle_ms(context, 0, None)
+        local_ns = perf_counter_ns() - begun_ns
+        throttle_ms = self._quotas.settle_produce(caller.context, request_bytes, local_ns)
         lane = caller.call.lane
         if not throttle_ms or lane is None:
             return [answer]
@@ -246,6 +253,8 @@ class Dispatch:
         if "error_code" not in fields:
             raise Disconnect(f"{call} failed: {error.name}")
         response = response_type(error_code=int(error))
+        if isinstance(fault, ApiError) and fault.throttle_ms and "throttle_time_ms" in fields:
+            response.throttle_time_ms = fault.throttle_ms  # type: ignore[attr-defined]
         if message and "error_message" in fields:
             response.error_message = message  # type: ignore[attr-defined]
         return encode_response(call.api_key, call.version, correlation_id, response)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol, cast
 
 from moldau.handlers.authorization import Authorizer, guarded
-from moldau.handlers.quota_keeping import QuotaKeeper, counted
+from moldau.handlers.quota_keeping import QuotaKeeper, Usage, counted
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Route
 from moldau.model.names import Millis
@@ -108,5 +108,5 @@ class Caller:
 
     def context_of(self, frame: memoryview) -> RequestContext:
         if self.is_counted:
-            return self.context._replace(request_bytes=len(frame))
+            return self.context._replace(usage=Usage(len(frame)))
         return self.context

@@ -95,6 +95,8 @@ GUARDS: Mapping[int, Guard] = {
     43: needs(Operation.ALTER),
     45: needs(Operation.ALTER),
     46: needs(Operation.DESCRIBE),
+    48: needs(Operation.DESCRIBE_CONFIGS),
+    49: admin_guards.guard_alter_quotas,
     50: needs(Operation.DESCRIBE),
     51: admin_guards.guard_alter_credentials,
     55: needs(Operation.DESCRIBE),

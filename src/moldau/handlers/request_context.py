@@ -6,10 +6,13 @@ another one: a plain tuple, in which nothing is looked up or computed.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from moldau.model.names import Millis
 from moldau.security.naming.principal import ANONYMOUS, Principal
+
+if TYPE_CHECKING:
+    from moldau.handlers.quota_keeping import Usage
 
 
 class ClientConnection(Protocol):
@@ -32,5 +35,5 @@ class RequestContext(NamedTuple):
     security_protocol: str = "PLAINTEXT"
     connection: ClientConnection | None = None
     """None for what this broker asks itself."""
-    request_bytes: int = 0
-    """Filled in only where quotas are kept."""
+    usage: Usage | None = None
+    """Only where quotas are kept."""

@@ -156,6 +156,15 @@ def _delegation_tokens() -> Handlers:
     }
 
 
+def _client_quotas() -> Handlers:
+    from moldau.handlers.admin import client_quotas as served
+
+    return {
+        48: served.describe_client_quotas,
+        49: served.alter_client_quotas,
+    }
+
+
 def _scram_credentials() -> Handlers:
     from moldau.handlers.admin import scram_credentials as served
 
@@ -290,6 +299,8 @@ ROUTES: dict[int, Route] = {
         Route(45, _reassignments, 0, 1),
         Route(46, _reassignments, 0, 0),
         Route(47, _offset_commit, 0, 0),
+        Route(48, _client_quotas, 0, 1),
+        Route(49, _client_quotas, 0, 1),
         Route(50, _scram_credentials, 0, 0),
         Route(51, _scram_credentials, 0, 0),
         Route(55, _quorum, 0, 2),

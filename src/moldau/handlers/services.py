@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from moldau.cluster.cluster_controller import ClusterController
     from moldau.cluster.controller_port import Controller
     from moldau.cluster.tree.access_control_lists import AccessLists
+    from moldau.cluster.tree.stored_client_quotas import ClientQuotas
     from moldau.cluster.tree.stored_delegation_tokens import DelegationTokens
     from moldau.cluster.tree.stored_scram_credentials import UserCredentials
     from moldau.config.broker_config import BrokerConfig
@@ -104,6 +105,7 @@ class Services:
     clock: Clock
     log_levels: LogLevels
     user_credentials: UserCredentials
+    client_quotas: ClientQuotas
     delegation_tokens: DelegationTokens | None = None
     """None where they are switched off."""
     access_lists: AccessLists | None = None

@@ -235,3 +235,5 @@ class ApiError(Exception):
         super().__init__(message or error.sentence)
         self.error = error
         self.message = message
+        self.throttle_ms = 0
+        """How long the client that is told so has to wait, if it has a quota."""

@@ -79,9 +79,8 @@ class FetchedPartition:
         self.last_fetched_epoch = asked.last_fetched_epoch
         self.reader_log_start = asked.reader_log_start
 
-    def told(self, read: PartitionRead) -> bool:
-        """Remember what the client learns from this answer; False if it knows all of it."""
-        is_news = (
+    def is_news(self, read: PartitionRead) -> bool:
+        return (
             read.size_bytes > 0
             or read.high_watermark != self.high_watermark
             or read.log_start_offset != self.log_start_offset
@@ -89,6 +88,10 @@ class FetchedPartition:
             or read.diverging_epoch is not None
             or read.preferred_read_replica >= 0
         )
+
+    def told(self, read: PartitionRead) -> bool:
+        """Remember what the client learns from this answer; False if it knows all of it."""
+        is_news = self.is_news(read)
         self.log_start_offset = read.log_start_offset
         # An error is told every time, and when it goes away that is news too. A follower that has
         # to truncate takes nothing else from the answer.
@@ -173,6 +176,14 @@ class FetchContext:
         """Session id and the partitions that belong in the answer."""
         return NO_SESSION, answers
 
+    def would_answer(self, answers: Answers) -> Answers:
+        """As `answer`, but nothing is remembered: perhaps the client will not get it."""
+        return answers
+
+    def refrain(self) -> int:
+        """The session id of an answer without partitions, by which the client learns nothing."""
+        return NO_SESSION
+
     def key_of(self, partition: FetchedPartition) -> FetchKey:
         if self._uses_topic_ids:
             return partition.topic_id, partition.partition
@@ -200,13 +211,26 @@ class IncrementalFetch(FetchContext):
     epoch: int
     session: FetchSession
 
-    def answer(self, answers: Answers, now: Millis) -> tuple[int, Answers]:
+    def would_answer(self, answers: Answers) -> Answers:
+        if self.session.epoch != self.epoch:
+            return []
+        return [answer for answer in answers if answer[0].is_news(answer[1])]
+
+    def refrain(self) -> int:
+        self._check_epoch()
+        return self.session.id
+
+    def _check_epoch(self) -> None:
         session = self.session
         if session.epoch != self.epoch:
             raise ApiError(
                 Error.INVALID_FETCH_SESSION_EPOCH,
                 f"fetch session {session.id} went on to epoch {session.epoch} meanwhile",
             )
+
+    def answer(self, answers: Answers, now: Millis) -> tuple[int, Answers]:
+        self._check_epoch()
+        session = self.session
         news: Answers = []
         for answer in answers:
             partition, read = answer

@@ -10,11 +10,11 @@ from typing import Any
 
 from moldau.broker.dispatch import Dispatch
 from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer, Resource
-from moldau.handlers.quota_keeping import OPEN_QUOTAS, QuotaKeeper
+from moldau.handlers.quota_keeping import NO_MUTATIONS, OPEN_QUOTAS, Mutations, QuotaKeeper
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import ROUTES
 from moldau.handlers.topic_data.produce_fast_path import PRODUCE, ProduceLane
-from moldau.model.errors import Error
+from moldau.model.errors import ApiError, Error
 from moldau.net.acceptor import Listener
 from moldau.net.server import Server, SocketSettings
 from moldau.security.acl.acl_model import Operation, ResourceType
@@ -67,12 +67,23 @@ class Slow:
         self._throttle_ms = throttle_ms
         self.charged: list[tuple[int, int, bool]] = []
 
-    def throttle_ms(self, ctx: RequestContext, local_ns: int, response: Message | None) -> int:
-        self.charged.append((ctx.api_key, ctx.request_bytes, response is None))
+    def settle(self, ctx: RequestContext, outcome: Message | ApiError | None) -> int:
+        assert ctx.usage is not None
+        self.charged.append((ctx.api_key, ctx.usage.request_bytes, ctx.usage.local_ns > 0))
         return self._throttle_ms
+
+    def settle_produce(self, ctx: RequestContext, request_bytes: int, local_ns: int) -> int:
+        self.charged.append((ctx.api_key, request_bytes, local_ns > 0))
+        return self._throttle_ms
+
+    def settle_fetch(self, ctx: RequestContext, response_bytes: int) -> int:
+        return 0
 
     def fetch_bytes_max(self, ctx: RequestContext) -> int:
         return 10
+
+    def mutations(self, ctx: RequestContext, *, is_strict: bool) -> Mutations:
+        return NO_MUTATIONS
 
 
 class Client:
@@ -231,12 +242,8 @@ def test_the_answer_comes_first_and_the_pause_after_it(tmp_path: Path) -> None:
                 response = await client.answer(key, version)
                 assert response.throttle_time_ms == 60
                 assert node.loop.time() - begun >= 0.06 * count
-            assert [(key, is_none) for key, _, is_none in quotas.charged] == [
-                (PRODUCE, True),
-                (PRODUCE, False),
-                (INIT_PRODUCER_ID, False),
-            ]
-            assert all(request_bytes > 20 for _, request_bytes, _ in quotas.charged)
+            assert [key for key, _, _ in quotas.charged] == [PRODUCE, PRODUCE, INIT_PRODUCER_ID]
+            assert all(size > 20 and is_timed for _, size, is_timed in quotas.charged)
 
     play(scenario, tmp_path)
 

@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from moldau.broker.access.list_authorizer import ListAuthorizer
+from moldau.broker.access.quota_keeper import ClientQuotaKeeper
 from moldau.broker.background_jobs import Background
 from moldau.broker.machine_environment import Surroundings
 from moldau.cluster.tree.access_control_lists import AccessLists
 from moldau.cluster.tree.metadata_retries import patiently
+from moldau.cluster.tree.stored_client_quotas import ClientQuotas
 from moldau.cluster.tree.stored_delegation_tokens import DelegationTokens
 from moldau.cluster.tree.stored_scram_credentials import UserCredentials
 from moldau.config.broker_config import BrokerConfig
@@ -20,6 +22,7 @@ from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer
 from moldau.metadata.store import MetadataStore
 from moldau.net.acceptor import Listener
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
+from moldau.net.host_lookup import HostLookup
 from moldau.security.acl.authorizer import Authorizer as AclRules
 from moldau.security.naming.principal import parse_super_users
 from moldau.security.sasl.scram_keys import RANDOM_BYTES, random_text
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from moldau.net.oauth.token_keys import TokenKeys
 
 SECRET_BYTES = 32
+QUOTA_SWEEP_MS = 10 * 60 * 1000
 DECOY_PURPOSE = b"salts of users that do not exist"
 SASL_PROTOCOLS = ("SASL_PLAINTEXT", "SASL_SSL")
 TLS_PROTOCOLS = ("SSL", "SASL_SSL")
@@ -52,6 +56,15 @@ class SecurityParts:
         clock = around.clock
         self.user_credentials = UserCredentials(
             store, clock=clock, timers=timers, is_alone=is_alone
+        )
+        self.quotas = ClientQuotaKeeper(config(), clock)
+        self.client_quotas = ClientQuotas(
+            store,
+            clock=clock,
+            timers=timers,
+            changed=self.quotas.follow,
+            look_up=HostLookup().addresses,
+            is_alone=is_alone,
         )
         token_secret = (config().delegation_token_secret_key or "").encode()
         self.delegation_tokens = (
@@ -125,6 +138,7 @@ class SecurityParts:
         )
 
     def plan_jobs(self, background: Background) -> None:
+        background.every("drop-idle-quotas", QUOTA_SWEEP_MS, self.quotas.drop_idle)
         tokens = self.delegation_tokens
         if tokens is not None:
             interval_ms = self._config().delegation_token_expiry_check_interval_ms
@@ -148,6 +162,8 @@ class SecurityParts:
             await self._token_keys.open()
         await self._patiently(self.user_credentials.load)
         self.user_credentials.start()
+        await self._patiently(self.client_quotas.load)
+        self.client_quotas.start()
         if self.delegation_tokens is not None:
             await self._patiently(self.delegation_tokens.load)
             self.delegation_tokens.start()
@@ -165,6 +181,7 @@ class SecurityParts:
 
     async def close(self) -> None:
         await self.user_credentials.stop()
+        await self.client_quotas.stop()
         if self._token_keys is not None:
             await self._token_keys.close()
         if self.delegation_tokens is not None:

@@ -25,7 +25,6 @@ NO_PLUG_INS = "classes of the JVM cannot be loaded"
 POLICY_ASKED = "such a class cannot be loaded, so it could refuse nothing; leave it out"
 QUOTA_ASKED = "such a class cannot be loaded, so it could slow nobody down; leave it out"
 PROVIDER_ASKED = "no placeholder would be filled in; leave it out and write the values themselves"
-NO_QUOTAS = "clients have no quotas yet"
 NO_COPY_THROTTLE = "a copy between directories waits between its slices instead"
 NO_METRICS = "metrics are not kept yet"
 KERNEL_BUFFERS = "the kernel sizes the buffers of connections between brokers"
@@ -212,10 +211,10 @@ class ClusterSettings(Settings):
 
     # Quotas
     quota_window_num: int = setting(
-        "quota.window.num", 11, at_least=1, no_effect=NO_QUOTAS,
+        "quota.window.num", 11, at_least=1,
         doc="Samples over which a client's rate is measured.")
     quota_window_size_seconds: int = setting(
-        "quota.window.size.seconds", 1, at_least=1, no_effect=NO_QUOTAS,
+        "quota.window.size.seconds", 1, at_least=1,
         doc="Length of one such sample.")
     replication_quota_window_num: int = setting(
         "replication.quota.window.num", 11, at_least=1,
@@ -231,10 +230,10 @@ class ClusterSettings(Settings):
         no_effect=NO_COPY_THROTTLE,
         doc="Length of one such sample.")
     controller_quota_window_num: int = setting(
-        "controller.quota.window.num", 11, at_least=1, no_effect=NO_QUOTAS,
+        "controller.quota.window.num", 11, at_least=1,
         doc="Samples over which the rate of topic changes is measured.")
     controller_quota_window_size_seconds: int = setting(
-        "controller.quota.window.size.seconds", 1, at_least=1, no_effect=NO_QUOTAS,
+        "controller.quota.window.size.seconds", 1, at_least=1,
         doc="Length of one such sample.")
     client_quota_callback_class: ClassName | None = setting(
         "client.quota.callback.class", refused=QUOTA_ASKED,

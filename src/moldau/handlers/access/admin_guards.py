@@ -10,7 +10,7 @@ from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Handler
 from moldau.model.errors import ApiError, Error
 from moldau.security.acl.acl_model import CLUSTER_NAME, Operation, ResourceType
-from moldau.wire.messages import acls, configs, log_dirs, scram
+from moldau.wire.messages import acls, configs, log_dirs, quotas, scram
 
 if TYPE_CHECKING:
     from moldau.handlers.services import Services
@@ -91,6 +91,26 @@ async def guard_alter_credentials(
                 user=name, error_code=DENIED, error_message=DENIED.sentence
             )
             for name in names
+        ]
+    )
+
+
+async def guard_alter_quotas(
+    serve: Handler, request: Any, ctx: RequestContext, on: Services
+) -> Any:
+    if may_with_cluster(ctx, on, Operation.ALTER_CONFIGS):
+        return await serve(request, ctx, on)
+    return quotas.AlterClientQuotasResponse(
+        entries=[
+            quotas.AlterClientQuotasResponseEntry(
+                error_code=DENIED,
+                error_message=DENIED.sentence,
+                entity=[
+                    quotas.EntityData(entity_type=row.entity_type, entity_name=row.entity_name)
+                    for row in entry.entity
+                ],
+            )
+            for entry in request.entries
         ]
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from moldau.config.config_changes import DEFAULT_BROKER
@@ -18,6 +19,13 @@ from moldau.controller.rules.topic_rules import (
     NewPartitions,
     NewTopic,
     too_many_partitions,
+)
+from moldau.handlers.admin.mutation_quotas import (
+    STRICT_CREATION_SINCE,
+    STRICT_DELETION_SINCE,
+    STRICT_PARTITIONS_SINCE,
+    over_quota,
+    within_quota,
 )
 from moldau.model.cluster import ClusterImage
 from moldau.model.errors import ApiError, Error
@@ -58,9 +66,15 @@ async def create_topics(
         names = dict.fromkeys(topic.name for topic in request.topics)
         return CreateTopicsResponse(topics=[_creation_result(name, refusal, {}) for name in names])
     topics = [_new_topic(topic) for topic in request.topics]
-    rows = await _rows_of(
-        on.controller.create_topics(topics, validate_only=request.validate_only), len(topics)
+    mutations = on.quotas.mutations(ctx, is_strict=ctx.api_version >= STRICT_CREATION_SINCE)
+    creation = within_quota(
+        topics,
+        mutations,
+        check=partial(on.controller.create_topics, validate_only=True),
+        act=partial(on.controller.create_topics, validate_only=request.validate_only),
+        partitions_of=lambda created: len(created.partitions),
     )
+    rows = await _rows_of(creation, len(topics))
     await on.replicas.pending.settled()
     # Worked out once: a request may create a thousand topics.
     defaults = _topic_defaults(on)
@@ -68,7 +82,9 @@ async def create_topics(
         topic.name: _creation_result(topic.name, row, defaults)
         for topic, row in zip(topics, rows, strict=True)
     }
-    return CreateTopicsResponse(topics=list(results.values()))
+    return CreateTopicsResponse(
+        throttle_time_ms=mutations.throttle_ms(), topics=list(results.values())
+    )
 
 
 async def delete_topics(
@@ -77,17 +93,23 @@ async def delete_topics(
     asked = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
     wanted = _resolve(asked, on.image())
     names = [each.name for each in wanted if each.refusal is None and each.name is not None]
+    mutations = on.quotas.mutations(ctx, is_strict=ctx.api_version >= STRICT_DELETION_SINCE)
+    refusals: dict[str, ApiError] = {}
+    if on.config.delete_topic_enable:
+        refusals = over_quota(names, on.image(), mutations)
+        names = [name for name in names if name not in refusals]
     outcomes = await _rows_of(on.controller.delete_topics(names), len(names))
     # A broker that is killed once this is answered must not find the logs again.
     await on.replicas.removed.settled()
-    refusals = {
+    refusals |= {
         name: row for name, row in zip(names, outcomes, strict=True) if isinstance(row, ApiError)
     }
     return DeleteTopicsResponse(
+        throttle_time_ms=mutations.throttle_ms(),
         responses=[
             _deletion_result(each, each.refusal or refusals.get(each.name or ""), ctx.api_version)
             for each in wanted
-        ]
+        ],
     )
 
 
@@ -95,9 +117,15 @@ async def create_partitions(
     request: CreatePartitionsRequest, ctx: RequestContext, on: Services
 ) -> CreatePartitionsResponse:
     topics = [_new_partitions(topic) for topic in request.topics]
-    rows = await _rows_of(
-        on.controller.create_partitions(topics, validate_only=request.validate_only), len(topics)
+    mutations = on.quotas.mutations(ctx, is_strict=ctx.api_version >= STRICT_PARTITIONS_SINCE)
+    addition = within_quota(
+        topics,
+        mutations,
+        check=partial(on.controller.create_partitions, validate_only=True),
+        act=partial(on.controller.create_partitions, validate_only=request.validate_only),
+        partitions_of=lambda row: len(row.added),
     )
+    rows = await _rows_of(addition, len(topics))
     await on.replicas.pending.settled()
     results = {
         topic.topic: CreatePartitionsTopicResult(
@@ -105,7 +133,9 @@ async def create_partitions(
         )
         for topic, row in zip(topics, rows, strict=True)
     }
-    return CreatePartitionsResponse(results=list(results.values()))
+    return CreatePartitionsResponse(
+        throttle_time_ms=mutations.throttle_ms(), results=list(results.values())
+    )
 
 
 def _partition_count(topics: Sequence[CreatableTopic], on: Services) -> int:

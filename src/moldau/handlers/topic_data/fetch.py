@@ -12,8 +12,13 @@ from moldau.handlers.authorization import find_allowed
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.services import Services
 from moldau.handlers.topic_data.current_leaders import Leaders
-from moldau.model.errors import ApiError, Error
-from moldau.model.names import NO_TOPIC_ID
+from moldau.handlers.topic_data.fetch_sizes import (
+    LEADER_HINTS,
+    LEADER_HINTS_SINCE,
+    fetch_response_bytes,
+)
+from moldau.model.errors import ApiError
+from moldau.model.names import NO_TOPIC_ID, Millis
 from moldau.replication.delayed_fetch import (
     FetchLimits,
     Find,
@@ -55,21 +60,21 @@ FOLLOWERS_SERVE_SINCE: Final = 11
 RACK_AWARE: Final = "RackAwareReplicaSelector"
 TOPIC_IDS_SINCE: Final = 13
 ZSTD_SINCE: Final = 10
-LEADER_HINTS_SINCE: Final = 16
-LEADER_HINTS = frozenset({Error.NOT_LEADER_OR_FOLLOWER, Error.FENCED_LEADER_EPOCH})
 
 
 async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> FetchResponse:
     limits = _limits(request, on.config.fetch_max_bytes, ctx.api_version)
-    if not on.quotas.is_open and limits.follower < 0:
+    is_counted = not on.quotas.is_open and limits.follower < 0
+    if is_counted:
         limits = _within_quota(limits, on.quotas.fetch_bytes_max(ctx))
-    if limits.follower >= 0:
+    elif limits.follower >= 0:
         limits = limits._replace(throttle=on.replicas.leader_throttle)
     now_ms = on.clock.monotonic_ms()
     try:
         context = await _context(request, ctx, on, limits, now_ms)
     except ApiError as refusal:
-        return FetchResponse(error_code=refusal.error)
+        throttle_ms = _settle([], ctx, on) if is_counted else 0
+        return FetchResponse(throttle_time_ms=throttle_ms, error_code=refusal.error)
     find: Find = on.replicas.find_fetched
     wanted = context.partitions
     if not on.authorizer.is_open:
@@ -92,10 +97,15 @@ async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> Fet
             find, wanted, limits, found, on.replicas.waiting, on.clock.monotonic_ms
         )
         now_ms = on.clock.monotonic_ms()
+    throttle_ms = _settle(context.would_answer(answers), ctx, on) if is_counted else 0
     try:
+        if throttle_ms:
+            return FetchResponse(throttle_time_ms=throttle_ms, session_id=context.refrain())
         session_id, answers = context.answer(answers, now_ms)
     except ApiError as refusal:
-        return FetchResponse(error_code=refusal.error, session_id=request.session_id)
+        return FetchResponse(
+            throttle_time_ms=throttle_ms, error_code=refusal.error, session_id=request.session_id
+        )
     response = FetchResponse(session_id=session_id, responses=await _by_topic(answers))
     if ctx.api_version >= LEADER_HINTS_SINCE:
         _point_to_leaders(response, ctx, on)
@@ -156,6 +166,10 @@ def _limits(request: FetchRequest, broker_max_bytes: int, version: int) -> Fetch
 def _within_quota(limits: FetchLimits, bytes_max: int) -> FetchLimits:
     max_bytes = min(limits.max_bytes, bytes_max)
     return limits._replace(max_bytes=max_bytes, min_bytes=min(limits.min_bytes, max_bytes))
+
+
+def _settle(answers: Answers, ctx: RequestContext, on: Services) -> Millis:
+    return on.quotas.settle_fetch(ctx, fetch_response_bytes(answers, ctx.api_version))
 
 
 async def _context(

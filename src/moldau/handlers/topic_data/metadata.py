@@ -50,7 +50,7 @@ async def metadata(request: MetadataRequest, ctx: RequestContext, on: Services) 
     may_create = request.allow_auto_topic_creation and on.config.auto_create_topics_enable
     names = {} if asked is None or by_id else await _names(asked, on)
     if names and may_create:
-        await create_missing(names, on)
+        await create_missing(names, on, on.quotas.mutations(ctx, is_strict=False))
     image = on.image()
     view = _View(image, ctx)
     if asked is None:

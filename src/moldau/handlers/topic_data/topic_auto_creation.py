@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from moldau.config.broker_config import BrokerConfig
 from moldau.controller.rules.topic_rules import PARTITIONS_PER_REQUEST_MAX, NewTopic
 from moldau.engine.shards import Shards
+from moldau.handlers.quota_keeping import NO_MUTATIONS, Mutations
 from moldau.handlers.request_slices import in_turns
 from moldau.handlers.services import Services
 from moldau.model.errors import ApiError, Error
@@ -20,8 +21,11 @@ FACTOR_KEYS = {
 }
 
 
-async def create_missing(names: Iterable[str], on: Services) -> None:
-    """Create what is named but not there; what cannot be created stays unknown."""
+async def create_missing(
+    names: Iterable[str], on: Services, mutations: Mutations = NO_MUTATIONS
+) -> None:
+    """Create what is named but not there; what cannot be created stays unknown. It counts as what
+    its client has changed, but nobody has to wait for it."""
     known = on.image().topics
     missing = [
         new_topic(name, on.config, is_alone=on.member is None)
@@ -31,6 +35,7 @@ async def create_missing(names: Iterable[str], on: Services) -> None:
     # As many as CreateTopics would take, counted before anything is made of them.
     if not 0 < len(missing) * on.config.num_partitions <= PARTITIONS_PER_REQUEST_MAX:
         return
+    mutations.take(len(missing) * on.config.num_partitions)
     try:
         for position in range(0, len(missing), TOPICS_PER_TURN):
             await on.controller.create_missing(missing[position : position + TOPICS_PER_TURN])

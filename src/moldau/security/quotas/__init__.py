@@ -1,0 +1,1 @@
+"""Quotas as pure rules: whom they are for, which one holds, what is used up, how long to wait."""

@@ -1,0 +1,144 @@
+"""What clients have used of one kind of quota: one budget for all that share it.
+
+Bounded: an idle budget says what a new one would say, so it may go when there are too many, and
+goes after an hour in any case, as Apache Kafka's sensors do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from moldau.model.names import Millis
+from moldau.security.quotas.client_limits import ClientLimits, Tags
+from moldau.security.quotas.quota_entities import QuotaEntity
+from moldau.security.quotas.sampled_rate import SampledRate
+from moldau.security.quotas.token_bucket import TokenBucket
+
+BUDGETS_MAX = 10_000
+DROPPED_AT_ONCE = BUDGETS_MAX // 10
+IDLE_MS_MAX = 60 * 60 * 1000
+
+
+class Window(NamedTuple):
+    samples: int = 11
+    sample_ms: Millis = 1_000
+
+
+class Budget(Protocol):
+    limit: float | None
+    """None while there is no quota for its clients, though there are some for others."""
+    used_ms: Millis
+
+    def is_idle(self, now: Millis) -> bool: ...
+
+
+class RateBudget:
+    """Of bytes or of time, measured over samples."""
+
+    __slots__ = ("limit", "rate", "throttle_ms_max", "used_ms")
+
+    def __init__(self, window: Window, throttle_ms_max: Millis | None = None) -> None:
+        self.limit: float | None = None
+        self.rate = SampledRate(*window)
+        self.throttle_ms_max = throttle_ms_max
+        self.used_ms: Millis = 0
+
+    def spend(self, value: float, now: Millis) -> Millis:
+        """Record it; how long its client has to wait."""
+        self.used_ms = now
+        rate = self.rate
+        rate.record(value, now)
+        if self.limit is None:
+            return 0
+        throttle_ms = rate.throttle_ms(self.limit, now)
+        if self.throttle_ms_max is not None and throttle_ms > self.throttle_ms_max:
+            return self.throttle_ms_max
+        return throttle_ms
+
+    def note(self, value: float, now: Millis) -> None:
+        """Record what nobody has to wait for now; negative to take back."""
+        self.used_ms = now
+        self.rate.record(value, now)
+
+    def is_idle(self, now: Millis) -> bool:
+        return self.rate.is_idle(now)
+
+
+class TokenBudget:
+    """Of changes that the controller makes."""
+
+    __slots__ = ("bucket", "limit", "used_ms")
+
+    def __init__(self, window: Window) -> None:
+        self.limit: float | None = None
+        self.bucket = TokenBucket(*window)
+        self.used_ms: Millis = 0
+
+    def spend(self, count: float, now: Millis) -> None:
+        self.used_ms = now
+        if self.limit is not None:
+            self.bucket.take(count, self.limit, now)
+
+    def throttle_ms(self, now: Millis) -> Millis | None:
+        """How long to wait for more; None if there is some left."""
+        return None if self.limit is None else self.bucket.throttle_ms(self.limit, now)
+
+    def is_idle(self, now: Millis) -> bool:
+        return self.limit is None or self.bucket.is_full(self.limit, now)
+
+
+B = TypeVar("B", bound=Budget)
+
+
+class Budgets(Generic[B]):
+    __slots__ = ("_budgets", "_new", "generation", "limits")
+
+    def __init__(self, new: Callable[[], B]) -> None:
+        self._new = new
+        self._budgets: dict[Tags, B] = {}
+        self.limits = ClientLimits({})
+        self.generation = 0
+        """Grows when budgets go, or may be others: who keeps one has to ask for it again then."""
+
+    def __len__(self) -> int:
+        return len(self._budgets)
+
+    def follow(self, limits: Mapping[QuotaEntity, float]) -> None:
+        """New quotas hold at once, for what was used before as well."""
+        self.generation += 1
+        self.limits = ClientLimits(limits)
+        if self.limits.is_empty:
+            self._budgets.clear()
+        for tags, budget in self._budgets.items():
+            budget.limit = self.limits.limit_of(tags)
+
+    def of(self, user: str, client_id: str, now: Millis) -> B | None:
+        """None while there are no quotas of this kind."""
+        if self.limits.is_empty:
+            return None
+        tags = self.limits.tags_of(user, client_id)
+        budget = self._budgets.get(tags)
+        if budget is None:
+            if len(self._budgets) >= BUDGETS_MAX:
+                self._make_room(now)
+            budget = self._budgets[tags] = self._new()
+            budget.limit = self.limits.limit_of(tags)
+            budget.used_ms = now
+        return budget
+
+    def drop_idle(self, now: Millis) -> None:
+        self._drop([t for t, b in self._budgets.items() if now - b.used_ms >= IDLE_MS_MAX])
+
+    def _make_room(self, now: Millis) -> None:
+        idle = [tags for tags, budget in self._budgets.items() if budget.is_idle(now)]
+        if not idle:
+            by_use = sorted(self._budgets, key=lambda tags: self._budgets[tags].used_ms)
+            idle = by_use[:DROPPED_AT_ONCE]
+        self._drop(idle)
+
+    def _drop(self, gone: Sequence[Tags]) -> None:
+        for tags in gone:
+            del self._budgets[tags]
+        if gone:
+            self.generation += 1
