@@ -32,7 +32,7 @@ GARBAGE_COLLECTOR = (
 )
 TOOL_JVM = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 FETCH_SECONDS_MAX = 900
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 240
 STOP_SECONDS_MAX = 30
 
 LOGGING = """\

@@ -10,8 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.handlers.access import admin_guards, group_guards, topic_guards, transaction_guards
-from moldau.handlers.access.row_guards import whole
+from moldau.handlers.access import (
+    admin_guards,
+    group_guards,
+    partition_guards,
+    topic_guards,
+    transaction_guards,
+)
+from moldau.handlers.access.row_guards import needed, whole
 from moldau.handlers.authorization import CLUSTER, Guard, Resource
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Handler
@@ -38,7 +44,7 @@ def needs(
 
     async def guard(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:
         if not on.authorizer.allows(ctx, operation, resource):
-            raise ApiError(error)
+            raise ApiError(error, needed(ctx, operation))
         return await serve(request, ctx, on)
 
     return guard
@@ -52,10 +58,10 @@ GUARDS: Mapping[int, Guard] = {
     8: group_guards.guard_offset_commit,
     9: group_guards.guard_offset_fetch,
     10: group_guards.guard_find_coordinator,
-    11: whole(Operation.READ, ResourceType.GROUP, "group_id"),
+    11: group_guards.guard_join,
     12: whole(Operation.READ, ResourceType.GROUP, "group_id"),
     13: whole(Operation.READ, ResourceType.GROUP, "group_id"),
-    14: whole(Operation.READ, ResourceType.GROUP, "group_id"),
+    14: group_guards.guard_sync,
     15: group_guards.guard_describe_groups,
     16: group_guards.guard_list_groups,
     19: topic_guards.guard_create_topics,
@@ -92,14 +98,14 @@ GUARDS: Mapping[int, Guard] = {
     31: admin_guards.guard_delete_acls,
     34: admin_guards.guard_move_replicas,
     35: admin_guards.guard_log_dirs,
-    43: needs(Operation.ALTER),
-    45: needs(Operation.ALTER),
-    46: needs(Operation.DESCRIBE),
+    43: partition_guards.guard_elections,
+    45: partition_guards.guard_reassignments,
+    46: partition_guards.guard_reassignment_list,
     48: needs(Operation.DESCRIBE_CONFIGS),
     49: admin_guards.guard_alter_quotas,
-    50: needs(Operation.DESCRIBE),
+    50: admin_guards.guard_describe_credentials,
     51: admin_guards.guard_alter_credentials,
-    55: needs(Operation.DESCRIBE),
+    55: admin_guards.guard_quorum,
     57: needs(Operation.ALTER),
     74: needs(Operation.DESCRIBE_CONFIGS),
 }

@@ -58,9 +58,9 @@ class Error(IntEnum):
     INVALID_SESSION_TIMEOUT = 26, "The session time-out is outside the limits that the broker sets."
     REBALANCE_IN_PROGRESS = 27, "The group is rebalancing, so a member has to join again."
     INVALID_COMMIT_OFFSET_SIZE = 28, "The commit is too large to be stored."
-    TOPIC_AUTHORIZATION_FAILED = 29, "The client may not do this with the topic."
-    GROUP_AUTHORIZATION_FAILED = 30, "The client may not do this with the group."
-    CLUSTER_AUTHORIZATION_FAILED = 31, "The client may not do this with the cluster."
+    TOPIC_AUTHORIZATION_FAILED = 29, "Topic authorization failed."
+    GROUP_AUTHORIZATION_FAILED = 30, "Group authorization failed."
+    CLUSTER_AUTHORIZATION_FAILED = 31, "Cluster authorization failed."
     INVALID_TIMESTAMP = 32, "A record's timestamp is outside the range that the topic accepts."
     UNSUPPORTED_SASL_MECHANISM = 33, "The broker does not offer this SASL mechanism."
     ILLEGAL_SASL_STATE = 34, "The request is not allowed at this point of the log-in."
@@ -88,7 +88,7 @@ class Error(IntEnum):
         51, "The previous step of this producer's transaction is not finished yet.")
     TRANSACTION_COORDINATOR_FENCED = (
         52, "The marker comes from a transaction coordinator that has been replaced.")
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, "The client may not use this transactional id."
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, "Transactional Id authorization failed."
     SECURITY_DISABLED = 54, "The broker has no authorizer, so it keeps no access control lists."
     OPERATION_NOT_ATTEMPTED = 55, "Nothing was tried, because another part of the request failed."
     KAFKA_STORAGE_ERROR = 56, "The disk failed when the log was read or written."

@@ -142,7 +142,9 @@ def test_every_version_syncs(version: int, tmp_path: Path) -> None:
         assert (response.protocol_type, response.protocol_name) == named
         again = await node.call(sync_request(member_id, generation=9), version)
         assert again.error_code == Error.ILLEGAL_GENERATION
-        empty = await node.call(SyncGroupRequest(member_id="me", protocol_type=""), version)
+        empty = await node.call(
+            SyncGroupRequest(member_id="me", protocol_type="", protocol_name=""), version
+        )
         assert empty.error_code == Error.INVALID_GROUP_ID
 
     on_a_node(scenario, tmp_path)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from moldau.config.config_changes import ResourceType as ConfigType
-from moldau.handlers.access.row_guards import ERRORS, Judge, may, may_with_cluster, rows
+from moldau.handlers.access.row_guards import ERRORS, Judge, cluster_or, may, may_with_cluster, rows
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Handler
 from moldau.model.errors import ApiError, Error
 from moldau.security.acl.acl_model import CLUSTER_NAME, Operation, ResourceType
-from moldau.wire.messages import acls, configs, log_dirs, quotas, scram
+from moldau.wire.messages import acls, configs, log_dirs, quorum, quotas, scram
 
 if TYPE_CHECKING:
     from moldau.handlers.services import Services
@@ -33,10 +33,11 @@ def _config_judge(operation: Operation) -> Judge:
     return judge
 
 
-def _altered(row: Any, error: Error) -> configs.AlterConfigsResourceResponse:
+def _not_altered(row: Any, error: Error) -> configs.AlterConfigsResourceResponse:
+    is_logger = row.resource_type == ConfigType.BROKER_LOGGER
     return configs.AlterConfigsResourceResponse(
         error_code=error,
-        error_message=error.sentence,
+        error_message=None if is_logger else error.sentence,
         resource_type=row.resource_type,
         resource_name=row.resource_name,
     )
@@ -54,57 +55,55 @@ guard_describe_configs = rows(
     ),
 )
 guard_alter_configs = rows(
-    "resources", "responses", _config_judge(Operation.ALTER_CONFIGS), _altered
+    "resources", "responses", _config_judge(Operation.ALTER_CONFIGS), _not_altered
 )
 
 
-def _cluster_judge(operation: Operation) -> Judge:
-    def judge(row: Any, request: Any, ctx: RequestContext, on: Services) -> Error | None:
-        return None if may_with_cluster(ctx, on, operation) else DENIED
-
-    return judge
-
-
-guard_create_acls = rows(
-    "creations",
-    "results",
-    _cluster_judge(Operation.ALTER),
-    lambda row, error: acls.AclCreationResult(error_code=error, error_message=error.sentence),
-)
-guard_delete_acls = rows(
-    "filters",
-    "filter_results",
-    _cluster_judge(Operation.ALTER),
-    lambda row, error: acls.DeleteAclsFilterResult(error_code=error, error_message=error.sentence),
-)
-
-
-async def guard_alter_credentials(
-    serve: Handler, request: Any, ctx: RequestContext, on: Services
-) -> Any:
-    if may_with_cluster(ctx, on, Operation.ALTER):
-        return await serve(request, ctx, on)
-    names = dict.fromkeys(row.name for row in (*request.deletions, *request.upsertions))
-    return scram.AlterUserScramCredentialsResponse(
+guard_create_acls = cluster_or(
+    Operation.ALTER,
+    lambda request, text: acls.CreateAclsResponse(
         results=[
-            scram.AlterUserScramCredentialsResult(
-                user=name, error_code=DENIED, error_message=DENIED.sentence
-            )
-            for name in names
+            acls.AclCreationResult(error_code=DENIED, error_message=text) for _ in request.creations
         ]
-    )
+    ),
+)
+guard_delete_acls = cluster_or(
+    Operation.ALTER,
+    lambda request, text: acls.DeleteAclsResponse(
+        filter_results=[
+            acls.DeleteAclsFilterResult(error_code=DENIED, error_message=text)
+            for _ in request.filters
+        ]
+    ),
+)
+guard_describe_credentials = cluster_or(
+    Operation.DESCRIBE,
+    lambda request, text: scram.DescribeUserScramCredentialsResponse(
+        error_code=DENIED,
+        error_message=None,
+        # Apache Kafka names nobody in these.
+        results=[
+            scram.DescribeUserScramCredentialsResult(error_code=DENIED) for _ in request.users or ()
+        ],
+    ),
+)
+guard_alter_credentials = cluster_or(
+    Operation.ALTER,
+    lambda request, text: scram.AlterUserScramCredentialsResponse(
+        results=[
+            scram.AlterUserScramCredentialsResult(user=name, error_code=DENIED, error_message=text)
+            for name in dict.fromkeys(row.name for row in (*request.deletions, *request.upsertions))
+        ]
+    ),
+)
 
 
-async def guard_alter_quotas(
-    serve: Handler, request: Any, ctx: RequestContext, on: Services
-) -> Any:
-    if may_with_cluster(ctx, on, Operation.ALTER_CONFIGS):
-        return await serve(request, ctx, on)
+def _quotas_kept(request: Any, text: str) -> quotas.AlterClientQuotasResponse:
     return quotas.AlterClientQuotasResponse(
         entries=[
             quotas.AlterClientQuotasResponseEntry(
                 error_code=DENIED,
-                error_message=DENIED.sentence,
+                error_message=text,
                 entity=[
                     quotas.EntityData(entity_type=row.entity_type, entity_name=row.entity_name)
                     for row in entry.entity
@@ -115,11 +114,7 @@ async def guard_alter_quotas(
     )
 
 
-async def guard_move_replicas(
-    serve: Handler, request: Any, ctx: RequestContext, on: Services
-) -> Any:
-    if may_with_cluster(ctx, on, Operation.ALTER):
-        return await serve(request, ctx, on)
+def _not_moved(request: Any, text: str) -> log_dirs.AlterReplicaLogDirsResponse:
     return log_dirs.AlterReplicaLogDirsResponse(
         results=[
             log_dirs.AlterReplicaLogDirTopicResult(
@@ -135,6 +130,16 @@ async def guard_move_replicas(
             for row in directory.topics
         ]
     )
+
+
+guard_alter_quotas = cluster_or(Operation.ALTER_CONFIGS, _quotas_kept)
+guard_move_replicas = cluster_or(Operation.ALTER, _not_moved)
+guard_quorum = cluster_or(
+    Operation.DESCRIBE,
+    lambda request, text: quorum.DescribeQuorumResponse(
+        error_code=DENIED, error_message=DENIED.sentence
+    ),
+)
 
 
 async def guard_log_dirs(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:

@@ -13,6 +13,7 @@ from moldau.handlers.access.row_guards import (
     topic_judge,
     topic_names,
 )
+from moldau.handlers.groups.group_membership import lacks_protocol, no_member
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Handler
 from moldau.model.errors import ApiError, Error
@@ -26,6 +27,8 @@ GROUP = ResourceType.GROUP
 TOPIC = ResourceType.TOPIC
 DENIED = Error.GROUP_AUTHORIZATION_FAILED
 SEVERAL_SINCE = 8
+ERROR_SINCE = 2
+"""The version of OffsetFetch from which the whole answer has an error."""
 KEYS_SINCE = 4
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 
@@ -111,12 +114,13 @@ async def guard_offset_fetch(
 async def _guard_one_fetch(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:
     if not may(ctx, on, Operation.DESCRIBE, GROUP, request.group_id):
         response = group_offsets.OffsetFetchResponse(error_code=DENIED)
-        response.topics = [
-            group_offsets.OffsetFetchResponseTopic(
-                name=row.name, partitions=_unknown_offsets(row, error=DENIED)
-            )
-            for row in request.topics or ()
-        ]
+        if ctx.api_version < ERROR_SINCE:
+            response.topics = [
+                group_offsets.OffsetFetchResponseTopic(
+                    name=row.name, partitions=_unknown_offsets(row, error=DENIED)
+                )
+                for row in request.topics or ()
+            ]
         return response
     is_all = request.topics is None
     hidden = _take_out(request, ctx, on)
@@ -174,7 +178,9 @@ async def guard_find_coordinator(
     if ctx.api_version < KEYS_SINCE:
         error = judge(request.key, request, ctx, on)
         if error is not None:
-            raise ApiError(error)
+            return groups.FindCoordinatorResponse(
+                error_code=error, error_message=error.sentence, node_id=-1, port=-1
+            )
         return await serve(request, ctx, on)
     guard = rows(
         "coordinator_keys",
@@ -205,9 +211,24 @@ async def guard_describe_groups(
     response = await _guard_described(serve, request, ctx, on)
     if request.include_authorized_operations:
         for row in response.groups:
-            if row.error_code != DENIED:
+            if row.error_code == Error.NONE:
                 row.authorized_operations = allowed_bits(ctx, on, GROUP, row.group_id)
     return response
+
+
+async def guard_join(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:
+    if may(ctx, on, Operation.READ, GROUP, request.group_id):
+        return await serve(request, ctx, on)
+    return no_member(Error.GROUP_AUTHORIZATION_FAILED, "", ctx)
+
+
+async def guard_sync(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:
+    # Kafka looks at what the request lacks first.
+    if lacks_protocol(request, ctx):
+        raise ApiError(Error.INCONSISTENT_GROUP_PROTOCOL)
+    if not may(ctx, on, Operation.READ, GROUP, request.group_id):
+        raise ApiError(DENIED)
+    return await serve(request, ctx, on)
 
 
 async def guard_list_groups(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:

@@ -11,7 +11,7 @@ from moldau.handlers.routes import Handler
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID
 from moldau.security.acl.acl_model import SUPPORTED_OPERATIONS, Operation, ResourceType
-from moldau.wire.apis import response_class
+from moldau.wire.apis import api, response_class
 
 if TYPE_CHECKING:
     from moldau.handlers.services import Services
@@ -45,6 +45,12 @@ def may_with_cluster(
     ctx: RequestContext, on: Services, operation: Operation, *, is_logged: bool = True
 ) -> bool:
     return on.authorizer.allows(ctx, operation, CLUSTER, is_logged=is_logged)
+
+
+def needed(ctx: RequestContext, operation: Operation) -> str:
+    """What somebody is told who may not do this to the cluster."""
+    row = api(ctx.api_key)
+    return f"{row.name if row else ctx.api_key} needs {operation.name} permission."
 
 
 def allowed_bits(ctx: RequestContext, on: Services, kind: ResourceType, name: str) -> int:
@@ -107,6 +113,17 @@ def rows(asked: str, answered: str, judge: Judge, denied: Denied) -> Guard:
         response = await serve(request, ctx, on) if allowed else response_class(ctx.api_key)()
         getattr(response, answered).extend(refused)
         return response
+
+    return guard
+
+
+def cluster_or(operation: Operation, refused: Callable[[Any, str], Any]) -> Guard:
+    """The whole request or nothing; `refused` makes the answer of the request and a sentence."""
+
+    async def guard(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:
+        if may_with_cluster(ctx, on, operation):
+            return await serve(request, ctx, on)
+        return refused(request, needed(ctx, operation))
 
     return guard
 

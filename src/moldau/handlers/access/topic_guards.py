@@ -83,9 +83,7 @@ guard_create_partitions = rows(
     "topics",
     "results",
     topic_judge(Operation.ALTER),
-    lambda row, error: topics.CreatePartitionsTopicResult(
-        name=row.name, error_code=error, error_message=AUTHORIZATION_FAILED
-    ),
+    lambda row, error: topics.CreatePartitionsTopicResult(name=row.name, error_code=error),
 )
 _guard_creation = rows(
     "topics",
@@ -104,7 +102,7 @@ async def guard_create_topics(
     for row in response.topics:
         may_see = may(ctx, on, Operation.DESCRIBE_CONFIGS, TOPIC, row.name, is_logged=False)
         if row.error_code == Error.NONE and not may_see:
-            row.configs = None
+            row.configs = []
             row.num_partitions = row.replication_factor = -1
             row.topic_config_error_code = DENIED
     return response
@@ -120,7 +118,9 @@ async def guard_delete_topics(
 
     def denied(row: Any, error: Error) -> topics.DeletableTopicResult:
         if isinstance(row, str):
-            return topics.DeletableTopicResult(name=row, error_code=error)
+            return topics.DeletableTopicResult(
+                name=row, error_code=error, error_message=error.sentence
+            )
         name = (topic_names(row, on) or [""])[-1]
         is_by_id = not row.name
         may_see = not is_by_id or may(ctx, on, Operation.DESCRIBE, TOPIC, name, is_logged=False)
@@ -128,7 +128,7 @@ async def guard_delete_topics(
             name=name if may_see else None,
             topic_id=row.topic_id,
             error_code=error,
-            error_message=AUTHORIZATION_FAILED,
+            error_message=error.sentence,
         )
 
     field = "topics" if request.topics else "topic_names"

@@ -13,8 +13,11 @@ from moldau.handlers.access.row_guards import (
 )
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Handler
+from moldau.handlers.transactions.transaction_requests import exists
 from moldau.model.cluster import INTERNAL_TOPICS
 from moldau.model.errors import ApiError, Error
+from moldau.model.names import TopicPartition
+from moldau.records.batch import NO_PRODUCER_EPOCH
 from moldau.security.acl.acl_model import Operation, ResourceType
 from moldau.wire.messages import transaction_admin, transactions
 
@@ -31,13 +34,17 @@ async def guard_init_producer_id(
 ) -> Any:
     if request.transactional_id is not None:
         if not may(ctx, on, Operation.WRITE, ID, request.transactional_id):
-            raise ApiError(DENIED)
+            return _no_producer(DENIED)
     elif not (
         may_with_cluster(ctx, on, Operation.IDEMPOTENT_WRITE, is_logged=False)
         or on.authorizer.allows_somewhere(ctx, Operation.WRITE, ResourceType.TOPIC)
     ):
-        raise ApiError(Error.CLUSTER_AUTHORIZATION_FAILED)
+        return _no_producer(Error.CLUSTER_AUTHORIZATION_FAILED)
     return await serve(request, ctx, on)
+
+
+def _no_producer(error: Error) -> transactions.InitProducerIdResponse:
+    return transactions.InitProducerIdResponse(error_code=error, producer_epoch=NO_PRODUCER_EPOCH)
 
 
 async def guard_add_partitions(
@@ -49,19 +56,27 @@ async def guard_add_partitions(
         return await serve(request, ctx, on)
     topics = request.v3_and_below_topics
     if not may(ctx, on, Operation.WRITE, ID, request.v3_and_below_transactional_id):
-        return _added(topics, {row.name: DENIED for row in topics})
+        return _not_added(topics, {row.name: DENIED for row in topics}, on)
     judge = topic_judge(Operation.WRITE)
     errors = {}
     for row in topics:
         if row.name in INTERNAL_TOPICS or judge(row, request, ctx, on) is not None:
             errors[row.name] = Error.TOPIC_AUTHORIZATION_FAILED
     if errors:
-        return _added(topics, errors)
+        return _not_added(topics, errors, on)
     return await serve(request, ctx, on)
 
 
-def _added(topics: list[Any], errors: dict[str, Error]) -> Any:
+def _not_added(topics: list[Any], errors: dict[str, Error], on: Services) -> Any:
     """Partitions are added together or not at all: the allowed ones were not tried."""
+
+    def error_of(name: str, index: int) -> Error:
+        error = errors.get(name)
+        if error is not None:
+            return error
+        is_there = exists(TopicPartition(name, index), on)
+        return Error.OPERATION_NOT_ATTEMPTED if is_there else Error.UNKNOWN_TOPIC_OR_PARTITION
+
     response = transactions.AddPartitionsToTxnResponse()
     response.results_by_topic_v3_and_below = [
         transactions.AddPartitionsToTxnTopicResult(
@@ -69,7 +84,7 @@ def _added(topics: list[Any], errors: dict[str, Error]) -> Any:
             results_by_partition=[
                 transactions.AddPartitionsToTxnPartitionResult(
                     partition_index=index,
-                    partition_error_code=errors.get(row.name, Error.OPERATION_NOT_ATTEMPTED),
+                    partition_error_code=error_of(row.name, index),
                 )
                 for index in row.partitions
             ],
@@ -148,7 +163,9 @@ guard_describe_producers = rows(
     lambda row, error: transaction_admin.TopicResponse(
         name=row.name,
         partitions=[
-            transaction_admin.PartitionResponse(partition_index=index, error_code=error)
+            transaction_admin.PartitionResponse(
+                partition_index=index, error_code=error, error_message=error.sentence
+            )
             for index in row.partition_indexes
         ],
     ),

@@ -47,15 +47,15 @@ async def join_group(
     request: JoinGroupRequest, ctx: RequestContext, on: Services
 ) -> JoinGroupResponse:
     if not request.group_id:
-        return _join_response(JoinResult(Error.INVALID_GROUP_ID, request.member_id), ctx)
+        return no_member(Error.INVALID_GROUP_ID, request.member_id, ctx)
     told_bytes = sum(len(each.name) + len(each.metadata) for each in request.protocols)
     if told_bytes > on.config.message_max_bytes:
         # The group could never be stored; Kafka says the same when it tries.
-        return _join_response(JoinResult(Error.UNKNOWN_SERVER_ERROR, request.member_id), ctx)
+        return no_member(Error.UNKNOWN_SERVER_ERROR, request.member_id, ctx)
     command = _join_command(request, ctx, on)
     if len(command.new_member_id.encode()) > TEXT_BYTES_MAX:
         # Nobody could be told this id.
-        return _join_response(JoinResult(Error.UNKNOWN_SERVER_ERROR, request.member_id), ctx)
+        return no_member(Error.UNKNOWN_SERVER_ERROR, request.member_id, ctx)
     try:
         result = await on.groups.submit(request.group_id, command)
     except ApiError as refusal:
@@ -114,16 +114,25 @@ def _join_response(result: JoinResult, ctx: RequestContext) -> JoinGroupResponse
     )
 
 
+def no_member(error: Error, member_id: str, ctx: RequestContext) -> JoinGroupResponse:
+    """The answer to a join that did not come to the group."""
+    return _join_response(JoinResult(error, member_id), ctx)
+
+
+def lacks_protocol(request: SyncGroupRequest, ctx: RequestContext) -> bool:
+    return ctx.api_version >= PROTOCOL_REQUIRED_SINCE and None in (
+        request.protocol_type,
+        request.protocol_name,
+    )
+
+
 async def sync_group(
     request: SyncGroupRequest, ctx: RequestContext, on: Services
 ) -> SyncGroupResponse:
+    if lacks_protocol(request, ctx):
+        return SyncGroupResponse(error_code=Error.INCONSISTENT_GROUP_PROTOCOL)
     if not request.group_id:
         return SyncGroupResponse(error_code=Error.INVALID_GROUP_ID)
-    if ctx.api_version >= PROTOCOL_REQUIRED_SINCE and None in (
-        request.protocol_type,
-        request.protocol_name,
-    ):
-        return SyncGroupResponse(error_code=Error.INCONSISTENT_GROUP_PROTOCOL)
     command = SyncGroup(
         request.group_id,
         request.generation_id,

@@ -232,7 +232,7 @@ def _row(index: int, read: PartitionRead) -> FetchablePartitionResponse:
         high_watermark=read.high_watermark,
         last_stable_offset=read.last_stable_offset,
         log_start_offset=read.log_start_offset,
-        aborted_transactions=None,
+        aborted_transactions=[] if read.error else None,
         records=read.records or b"",
     )
     if read.aborted_transactions is not None:

@@ -118,7 +118,7 @@ async def _added(
         for topic in wanted.topics
         for partition in topic.partitions
     ]
-    unknown = {place for place in places if not _exists(place, on)}
+    unknown = {place for place in places if not exists(place, on)}
     if unknown:
         # All of them or none: the client has to look at its topics first.
         results: Results = {
@@ -144,7 +144,7 @@ async def _added(
     return await _topic_rows(wanted.topics, results, on)
 
 
-def _exists(place: TopicPartition, on: Services) -> bool:
+def exists(place: TopicPartition, on: Services) -> bool:
     topic = on.image().topics.get(place.topic)
     return topic is not None and 0 <= place.partition < len(topic.partitions)
 
@@ -192,10 +192,17 @@ async def add_offsets_to_txn(
 async def txn_offset_commit(
     request: TxnOffsetCommitRequest, ctx: RequestContext, on: Services
 ) -> TxnOffsetCommitResponse:
+    places = (
+        TopicPartition(topic.name, row.partition_index)
+        for topic in request.topics
+        for row in topic.partitions
+    )
     try:
-        await _admit_offsets(request, ctx, on)
+        # What names nothing that is there does not come to the coordinator.
+        if any(exists(place, on) for place in places):
+            await _admit_offsets(request, ctx, on)
     except ApiError as refusal:
-        return _refused_offsets(request, ctx, refusal)
+        return _refused_offsets(request, ctx, refusal, on)
     return await offset_commit.txn_offset_commit(request, ctx, on)
 
 
@@ -234,7 +241,7 @@ async def _admit_offsets(
 
 
 def _refused_offsets(
-    request: TxnOffsetCommitRequest, ctx: RequestContext, refusal: ApiError
+    request: TxnOffsetCommitRequest, ctx: RequestContext, refusal: ApiError, on: Services
 ) -> TxnOffsetCommitResponse:
     version = ctx.api_version
     error = told(refusal, version)
@@ -251,7 +258,10 @@ def _refused_offsets(
                 name=topic.name,
                 partitions=[
                     TxnOffsetCommitResponsePartition(
-                        partition_index=row.partition_index, error_code=error
+                        partition_index=row.partition_index,
+                        error_code=error
+                        if exists(TopicPartition(topic.name, row.partition_index), on)
+                        else Error.UNKNOWN_TOPIC_OR_PARTITION,
                     )
                     for row in topic.partitions
                 ],

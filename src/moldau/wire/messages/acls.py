@@ -44,7 +44,7 @@ class DescribeAclsResource(Struct):
 class DescribeAclsResponse(Message, versions="0-3", flexible="2+"):
     throttle_time_ms: int = int32()
     error_code: int = int16()
-    error_message: str | None = string(nullable="0+")
+    error_message: str | None = string(nullable="0+", default="")
     resources: list[DescribeAclsResource] = array(DescribeAclsResource)
 
 
@@ -64,7 +64,7 @@ class CreateAclsRequest(Message, versions="0-3", flexible="2+"):
 
 class AclCreationResult(Struct):
     error_code: int = int16()
-    error_message: str | None = string(nullable="0+")
+    error_message: str | None = string(nullable="0+", default="")
 
 
 class CreateAclsResponse(Message, versions="0-3", flexible="2+"):

@@ -31,7 +31,7 @@ class Coordinator(Struct):
     host: str = string()
     port: int = int32()
     error_code: int = int16()
-    error_message: str | None = string(nullable="0+")
+    error_message: str | None = string(nullable="0+", default="")
 
 
 class FindCoordinatorResponse(Message, versions="0-6", flexible="3+"):

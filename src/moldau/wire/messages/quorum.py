@@ -178,7 +178,7 @@ class ReplicaState(Struct):
 class DescribeQuorumResponsePartition(Struct):
     partition_index: int = int32()
     error_code: int = int16()
-    error_message: str | None = string("2+", nullable="2+")
+    error_message: str | None = string("2+", nullable="2+", default="")
     leader_id: int = int32()
     leader_epoch: int = int32()
     high_watermark: int = int64()
@@ -204,7 +204,7 @@ class Node(Struct):
 
 class DescribeQuorumResponse(Message, versions="0-2", flexible="0+"):
     error_code: int = int16()
-    error_message: str | None = string("2+", nullable="2+")
+    error_message: str | None = string("2+", nullable="2+", default="")
     topics: list[DescribeQuorumResponseTopic] = array(DescribeQuorumResponseTopic)
     nodes: list[Node] = array(Node, "2+")
 
