@@ -21,7 +21,7 @@ import pytest
 from moldau import Admin
 from moldau.net import login
 from moldau.testing.broker_process import BrokerProcess, free_ports
-from moldau.testing.security import Security
+from moldau.testing.broker_security import Security
 from moldau.wire.messages.sasl import SaslHandshakeRequest
 from moldau.wire.request_framing import encode_request
 from tests.support import seeds

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hmac
 import secrets
+import statistics
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,9 +24,10 @@ from moldau.security.sasl import plain, scram_server
 from moldau.security.sasl.plain import PlainServer, check_against
 from moldau.security.sasl.sasl_failures import SaslFailure
 from moldau.security.sasl.scram_client import ScramClient
+from moldau.security.sasl.scram_keys import make_credential
 from moldau.security.sasl.scram_server import ScramServer
 from moldau.testing.broker_process import BrokerProcess
-from moldau.testing.security import Security
+from moldau.testing.broker_security import Security
 from moldau.wire.messages.acls import AclCreation, CreateAclsRequest
 from moldau.wire.messages.configs import (
     IncrementalAlterableConfig,
@@ -247,10 +250,7 @@ def test_cve_2025_27818_27819_no_class_is_loaded_for_a_broker(
 @pytest.mark.long
 def test_an_unknown_user_takes_as_long_as_a_wrong_password() -> None:
     """Processor time of the broker's own work, turn by turn, the middle of many."""
-    import statistics
-    import time
-
-    credential = plain_credential("alice-secret")
+    credential = account_of("alice-secret")
 
     def scram(name: str) -> None:
         broker = ScramServer(
@@ -285,8 +285,6 @@ def test_an_unknown_user_takes_as_long_as_a_wrong_password() -> None:
         assert abs(known - unknown) / known < 0.05
 
 
-def plain_credential(password: str) -> scram_server.ScramAccount:
-    from moldau.security.sasl.scram_keys import credential_of
-
-    made = credential_of("SCRAM-SHA-256", password, b"salt", 4096)
+def account_of(password: str) -> scram_server.ScramAccount:
+    made = make_credential("SCRAM-SHA-256", password, b"salt")
     return scram_server.ScramAccount(made, "alice")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from moldau.config.broker_config import LISTENER_PREFIX, BrokerConfig
 from moldau.config.config_changes import DEFAULT_BROKER, ConfigChange, ResourceType
-from moldau.config.setting_definition import ConfigError, Scope, Setting
+from moldau.config.setting_definition import HIDDEN, ConfigError, Scope, Setting
 from moldau.config.topic_config import TopicConfig
 from moldau.controller.controller_facts import ConfigKind, ConfigsChanged
 from moldau.controller.controller_state import ControllerState
@@ -18,6 +18,9 @@ from moldau.controller.rules.topic_rules import check_topic_overrides
 from moldau.metadata.paths import ENTITY_NAME_LENGTH_MAX, entity_name
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import topic_name_fault
+from moldau.security.jaas import JaasError, parse_login_module
+
+LOGIN_MODULE = ".sasl.jaas.config"
 
 FOR_ALL_LISTENERS = frozenset(
     {"max.connections", "max.connection.creation.rate", "num.network.threads"}
@@ -86,6 +89,7 @@ def _altered_broker(
             row = BrokerConfig.rows.get(_without_listener(key))
             if row is not None:
                 row.parse(value)
+            _check_login_module(key, value)
         if broker is not None:
             for_all = state.cluster.broker_configs.get(DEFAULT_BROKER, {})
             broker.with_overrides({**for_all, **overrides})
@@ -142,6 +146,20 @@ def _check_broker_name(state: ControllerState, name: str) -> None:
         raise ApiError(
             Error.INVALID_REQUEST, f"Unexpected broker id, expected {known}, but received {name}"
         )
+
+
+def _check_login_module(key: str, value: str) -> None:
+    """Raises ConfigError, which does not quote the value: it holds passwords."""
+    if not key.startswith(LISTENER_PREFIX) or not key.endswith(LOGIN_MODULE):
+        return
+    mechanism = key.removesuffix(LOGIN_MODULE).rpartition(".")[2].upper()
+    try:
+        module = parse_login_module(value)
+    except JaasError as fault:
+        raise ConfigError(key, HIDDEN, str(fault)) from None
+    if not module.serves(mechanism):
+        limit = f"{module.class_name} is not the login module of {mechanism}"
+        raise ConfigError(key, HIDDEN, limit)
 
 
 def _check_scopes(keys: list[str], broker_name: str) -> None:
