@@ -27,6 +27,7 @@ from moldau.wire.messages.configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
+from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.wire.messages.group_offsets import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -39,6 +40,7 @@ from moldau.wire.messages.groups import (
     JoinGroupRequestProtocol,
 )
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from moldau.wire.messages.offsets import ListOffsetsResponse
 from moldau.wire.messages.produce import ProduceResponse
 from moldau.wire.messages.topics import (
     CreatableTopic,
@@ -55,8 +57,12 @@ from moldau.wire.request_framing import decode_response
 from tests.support import hostile_costs
 from tests.support.hostile_costs import (
     ATTACKS,
+    HUGE,
+    HUGE_BYTES_MAX,
+    WIDE,
     Client,
     batch_of,
+    batch_of_many,
     create,
     measure,
     prepare,
@@ -257,6 +263,39 @@ def test_many_new_partitions_are_made_beside_the_loop(tmp_path: Path) -> None:
             Error.UNKNOWN_MEMBER_ID,
             Error.COORDINATOR_LOAD_IN_PROGRESS,
         )
+    assert summary(failing(told_in(tmp_path / "loop"))) == []
+
+
+def test_a_time_is_looked_up_in_a_long_batch_beside_the_loop(tmp_path: Path) -> None:
+    with watched_broker(tmp_path) as running:
+        create(running.port, {HUGE: 1}, {"max.message.bytes": str(HUGE_BYTES_MAX)})
+        batch = batch_of_many(500_000, Codec.ZSTD)
+        with Client(running.port) as client:
+            client.ask(0, 7, produce_of(HUGE, {0: batch}))
+            client.socket.sendall(hostile_costs.list_offsets()[0])
+            answer = decode_response(2, 7, client.take_frame())
+    assert isinstance(answer, ListOffsetsResponse)
+    assert answer.topics[0].partitions[0].offset == 0
+    assert summary(failing(told_in(tmp_path / "loop"))) == []
+
+
+def test_a_short_batch_that_holds_much_is_written_anew_for_old_consumers_beside_the_loop(
+    tmp_path: Path,
+) -> None:
+    with watched_broker(tmp_path) as running:
+        create(running.port, {WIDE: 1})
+        bomb = batch_of(bytes(40_000_000), codec=Codec.GZIP)
+        rows = [FetchPartition(partition=0, partition_max_bytes=65_000)]
+        request = FetchRequest(
+            max_wait_ms=0, max_bytes=10**6, topics=[FetchTopic(topic=WIDE, partitions=rows)]
+        )
+        with Client(running.port) as client:
+            client.ask(0, 7, produce_of(WIDE, {0: bomb}))
+            answer = client.ask(1, 2, request)
+    assert isinstance(answer, FetchResponse)
+    (row,) = answer.responses[0].partitions
+    assert row.error_code == 0
+    assert row.records
     assert summary(failing(told_in(tmp_path / "loop"))) == []
 
 

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moldau.net.loop_watch import VARIABLE as LOOP_WATCH
-from moldau.records.batch_codec import Record, encode_batch
-from moldau.records.compression import Codec
+from moldau.records.batch import read_header
+from moldau.records.batch_codec import Record, assemble, encode_batch
+from moldau.records.compression import Codec, compress
 from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -39,9 +40,15 @@ from moldau.wire.messages.groups import (
     JoinGroupRequestProtocol,
 )
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.wire.messages.offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.wire.messages.topics import (
     CreatableTopic,
+    CreatableTopicConfig,
     CreateTopicsRequest,
     DeleteTopicsRequest,
     DeleteTopicState,
@@ -51,7 +58,8 @@ from moldau.wire.request_framing import decode_response, encode_request
 from moldau.wire.schema import Message
 from tests.support.loop_holds import Hold, summary, told_in
 
-GOOD, WIDE, LARGE = "good", "wide", "large"
+GOOD, WIDE, LARGE, HUGE = "good", "wide", "large", "huge"
+HUGE_BYTES_MAX = 95_000_000
 WIDE_PARTITIONS = 100
 MANY_TOPICS = [f"topic-{n}" for n in range(2_000)]
 GROUP = "crowd"
@@ -210,6 +218,45 @@ def new_producers() -> list[bytes]:
     ]
 
 
+def batch_of_many(count: int, codec: Codec = Codec.NONE) -> bytes:
+    """So many records that hold nothing, made without an object for each; all but the first are of
+    the first one's time."""
+    head = encode_batch([Record(0, int(time.time() * 1000))])
+    body = b"".join(b"%c\x00\x00%b\x01\x01\x00" % _delta(n) for n in range(count))
+    header = read_header(head)._replace(
+        record_count=count, last_offset_delta=count - 1, attributes=int(codec)
+    )
+    return bytes(assemble(header, compress(codec, body)))
+
+
+def _delta(number: int) -> tuple[int, bytes]:
+    delta, left = bytearray(), number << 1
+    while left > 127:
+        delta.append(left & 127 | 128)
+        left >>= 7
+    delta.append(left)
+    return (5 + len(delta)) << 1, bytes(delta)
+
+
+def huge_batch() -> list[bytes]:
+    return [request_of(0, 7, produce_of(HUGE, {0: batch_of_many(9_000_000)}))] * 2
+
+
+def list_offsets() -> list[bytes]:
+    """Where a long batch of empty records begins to be of any time."""
+    rows = [ListOffsetsPartition(partition_index=0, timestamp=1)]
+    topics = [ListOffsetsTopic(name=HUGE, partitions=rows)]
+    return [request_of(2, 7, ListOffsetsRequest(topics=topics))] * 10
+
+
+def fetch_old() -> list[bytes]:
+    """By a consumer of 0.10, from batches of some kilobytes that hold megabytes each."""
+    rows = [FetchPartition(partition=n, partition_max_bytes=65_000) for n in range(10)]
+    topics = [FetchTopic(topic=WIDE, partitions=rows)]
+    request = FetchRequest(max_wait_ms=0, min_bytes=0, max_bytes=10**6, topics=topics)
+    return [request_of(1, 2, request)] * 4
+
+
 def delete_large() -> list[bytes]:
     create = CreateTopicsRequest(
         topics=[CreatableTopic(name="doomed", num_partitions=9_990, replication_factor=1)],
@@ -275,6 +322,9 @@ ATTACKS: dict[str, Attack] = {
     "Produce, 20,000 new producer ids": Attack(new_producers),
     "DescribeProducers, one partition 12 times": Attack(describe_producers),
     "Produce, 100 zstd bombs of 60 MB": Attack(zstd_bombs),
+    "Produce, 2 batches of 9,000,000 records": Attack(huge_batch),
+    "ListOffsets, 10 times in 4,000,000 records": Attack(list_offsets),
+    "Fetch 2, 10 batches that hold 60 MB": Attack(fetch_old),
     "Fetch, 200,000 partitions": Attack(lambda: fetch(-1)),
     "Fetch, 4 sessions of 200,000 partitions": Attack(lambda: fetch(0)),
     "DeleteTopics, 9,990 partitions": Attack(delete_large),
@@ -308,6 +358,15 @@ class Harm(NamedTuple):
 def prepare(port: int, attack: Attack) -> None:
     """The topics, the group, the producers that the attack needs."""
     create(port, {GOOD: 1, WIDE: WIDE_PARTITIONS, LARGE: 1})
+    if attack.frames in (huge_batch, list_offsets):
+        create(port, {HUGE: 1}, {"max.message.bytes": str(HUGE_BYTES_MAX)})
+    if attack.frames is list_offsets:
+        batch = batch_of_many(4_000_000, Codec.ZSTD)
+        send_and_read(port, [request_of(0, 7, produce_of(HUGE, {0: batch}))])
+    if attack.frames is fetch_old:
+        bomb = batch_of(bytes(60_000_000), codec=Codec.GZIP)
+        frame = request_of(0, 7, produce_of(WIDE, dict.fromkeys(range(10), bomb)))
+        send_and_read(port, [frame])
     if attack.frames is describe_producers:
         send_and_read(port, new_producers())
     if attack.frames is long_answers:
@@ -316,9 +375,12 @@ def prepare(port: int, attack: Attack) -> None:
         commit_offsets(port)
 
 
-def create(port: int, topics: dict[str, int]) -> None:
+def create(port: int, topics: dict[str, int], settings: dict[str, str] | None = None) -> None:
+    configs = [
+        CreatableTopicConfig(name=key, value=value) for key, value in (settings or {}).items()
+    ]
     rows = [
-        CreatableTopic(name=name, num_partitions=count, replication_factor=1)
+        CreatableTopic(name=name, num_partitions=count, replication_factor=1, configs=configs)
         for name, count in topics.items()
     ]
     with Client(port) as client:

@@ -15,6 +15,7 @@ from moldau.records.batch import BatchHeader, read_header, whole_headers
 from moldau.records.batch_codec import ControlType, EndMarker, Record, encode_batch, encode_marker
 from moldau.records.compression import Codec
 from moldau.storage.log.log_at_rest import AnyLog, RestingLog
+from moldau.storage.log.offsets_by_timestamp import TimedOffset, TimeSearch
 from moldau.storage.log.partition_log import Appended, PartitionLog
 from moldau.storage.log_state.producer_state import Origin
 from moldau.storage.recovery.log_recovery import Recovery, load_log
@@ -209,6 +210,25 @@ def read_all(log: AnyLog, max_bytes: int = 1 << 20) -> list[BatchHeader]:
         assert headers[-1].offset_end <= read.offset_end
         found += headers
         offset = read.offset_end
+
+
+def first_from(log: PartitionLog, timestamp: int) -> TimedOffset | None:
+    """The first record that is not earlier, as a search in turns finds it."""
+    search = log.time_search(timestamp)
+    while search is not None:
+        found = search.run()
+        if isinstance(found, TimedOffset):
+            return found
+        search = found or log.time_search(timestamp, behind=search.segment)
+    return None
+
+
+def latest_of(log: PartitionLog) -> TimedOffset | None:
+    """The first record with the largest timestamp."""
+    search = log.max_timestamp_search()
+    found = None if search is None else search.run()
+    assert not isinstance(found, TimeSearch)
+    return found
 
 
 def spans(headers: Sequence[BatchHeader]) -> list[tuple[int, int]]:

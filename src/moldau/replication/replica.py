@@ -19,11 +19,9 @@ from moldau.records.batch import Buffer, read_header
 from moldau.records.batch_validation import LongBatch, ProducedBatch
 from moldau.replication.delayed_requests import Waiting, Watched
 from moldau.replication.fetch_sessions import FetchedPartition, PartitionRead
-from moldau.replication.offset_lookup import look_up
 from moldau.replication.partition import Partition
 from moldau.replication.produce_rules import ZSTD_SINCE, produce_rules, validate
 from moldau.storage.log.log_at_rest import AnyLog
-from moldau.storage.log.offsets_by_timestamp import TimedOffset
 from moldau.storage.log.partition_log import Appended, PartitionLog
 from moldau.storage.log.replicated_batches import start_in_batch
 from moldau.storage.log_state.producer_state import Origin, ProducerStates
@@ -380,17 +378,6 @@ class Replica(Watched):
         return self.partition.low_watermark(self.log.log_start_offset)
 
     # Looking up offsets
-
-    def offset_at(
-        self, timestamp: Millis, isolation: int, current_leader_epoch: int
-    ) -> TimedOffset | None:
-        """By time, or by one of the special negative timestamps; None if the log has to be loaded
-        first."""
-        self.partition.check_leader(current_leader_epoch)
-        try:
-            return look_up(self, timestamp, isolation, isolation == READ_TO_END)
-        except StorageFault as fault:
-            raise self.refuse(fault) from fault
 
     def epoch_end_offset(self, epoch: int, current_leader_epoch: int) -> tuple[int, Offset] | None:
         """The largest epoch up to `epoch` and where it ends; (-1, -1) if there is none. None if the

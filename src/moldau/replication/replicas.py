@@ -12,6 +12,7 @@ from functools import partial
 
 from moldau.config.broker_config import BrokerConfig
 from moldau.config.topic_config import TopicConfig
+from moldau.engine.side_thread import SideThread
 from moldau.model.clock import Clock
 from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
 from moldau.model.errors import ApiError, Error
@@ -24,6 +25,7 @@ from moldau.replication.following.replication_throttle import Throttles, rate_of
 from moldau.replication.log_preparation import NewReplicas, PendingLogs, RemovedLogs, make_way
 from moldau.replication.long_batches import LongBatches
 from moldau.replication.offline_replicas import LostReplicas, known_partition, warn_of_strays
+from moldau.replication.offset_lookup import OffsetLookUp
 from moldau.replication.partition import Partition
 from moldau.replication.regained_logs import RegainedLogs
 from moldau.replication.replica import IsrChanges, Replica
@@ -54,6 +56,8 @@ class Replicas:
         """`image` may be empty; the first one to hold something is applied like any change."""
         self.waiting = waiting
         self.long_batches = LongBatches()
+        self.offset_look_up = OffsetLookUp()
+        self.for_old_consumers = SideThread("old-consumers")
         self._node_id = node_id
         self._store = store
         self._clock = clock

@@ -59,7 +59,7 @@ async def listed(
         isolation_level=isolation,
         topics=[ListOffsetsTopic(name=topic, partitions=[row])],
     )
-    response = await node.call(request, version)
+    response = await node.begin(request, version)
     found: ListOffsetsPartitionResponse = response.topics[0].partitions[0]
     return found
 

@@ -65,7 +65,7 @@ def only_row(response: FetchResponse) -> FetchablePartitionResponse:
 async def fetch(
     node: Node, offset: int, version: int, max_bytes: int = 1 << 20
 ) -> FetchablePartitionResponse:
-    return only_row(await node.call(request(offset, max_bytes=max_bytes), version))
+    return only_row(await node.begin(request(offset, max_bytes=max_bytes), version))
 
 
 def found(row: FetchablePartitionResponse) -> list[Record]:
@@ -191,7 +191,7 @@ def test_a_length_that_the_disk_has_damaged_ends_the_answer(tmp_path: Path) -> N
         with path.open("r+b") as file:
             file.seek(8)
             file.write(b"\0\0\0\1")
-        row = only_row(await node.call(request(0, max_wait_ms=2), 3))
+        row = only_row(await node.begin(request(0, max_wait_ms=2), 3))
         assert not row.records
 
     play(scenario, tmp_path)

@@ -19,7 +19,7 @@ from moldau.model.errors import ApiError, Error
 from moldau.records.batch import BatchHeader
 from tests.support import seeds
 from tests.support.log_truth import SEQUENCE_MASK, Truth
-from tests.support.logs import LogBench, SmallSettings, batch, headers_of, read_all
+from tests.support.logs import LogBench, SmallSettings, batch, first_from, headers_of, read_all
 
 NOW_MS = 1_700_000_000_000
 BLOCK = 50
@@ -297,7 +297,7 @@ class History:
         """Batches have timestamps that grow by one from record to record, so the model knows."""
         log = self.bench.log
         stamp = self.chance.choice(here).max_timestamp - self.chance.randrange(5)
-        found = log.offset_for_timestamp(stamp)
+        found = first_from(log, stamp)
         for each in here:
             offsets = range(max(each.base_offset, log.log_start_offset), each.offset_end)
             stamps = {o: each.base_timestamp + o - each.base_offset for o in offsets}

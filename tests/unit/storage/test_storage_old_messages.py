@@ -16,7 +16,7 @@ from moldau.records.old_formats.up_conversion import to_batches
 from moldau.storage.log.partition_log import PartitionLog
 from moldau.storage.log.replicated_batches import checked_batches
 from moldau.storage.rewriting.segment_rewriting import DamagedSegment, read_batches
-from tests.support.logs import LogBench, SmallSettings
+from tests.support.logs import LogBench, SmallSettings, first_from, latest_of
 from tests.support.old_messages import Old, compressed, message, plain
 
 START_MS = 1_700_000_000_000
@@ -92,13 +92,13 @@ def test_what_is_damaged_or_torn_at_the_end_is_cut_off(tmp_path: Path) -> None:
 def test_times_are_found_among_messages_that_have_one(tmp_path: Path) -> None:
     log = written(tmp_path, mixed()).open(clean=False)
     for number in (10, 15, 33, 79):
-        found = log.offset_for_timestamp(START_MS + number)
+        found = first_from(log, START_MS + number)
         assert found is not None
         assert (found.timestamp, found.offset) == (START_MS + number, number)
-    between = log.offset_for_timestamp(START_MS + 25)
+    between = first_from(log, START_MS + 25)
     assert between is not None
     assert between.offset == 30, "messages of magic 0 have no time"
-    latest = log.offset_of_max_timestamp()
+    latest = latest_of(log)
     assert latest is not None
     assert latest.offset == 79
     assert log.max_timestamp == START_MS + 79

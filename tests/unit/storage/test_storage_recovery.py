@@ -10,7 +10,15 @@ import pytest
 
 from moldau.records.batch_codec import Record, encode_batch
 from tests.support import seeds
-from tests.support.logs import LogBench, SmallSettings, batch, full_disk, read_all, spans
+from tests.support.logs import (
+    LogBench,
+    SmallSettings,
+    batch,
+    first_from,
+    full_disk,
+    read_all,
+    spans,
+)
 from tests.support.virtual_time import ManualClock
 
 NOW_MS = 1_700_000_000_000
@@ -179,7 +187,7 @@ def test_any_damage_to_any_index_is_mended(
             path.write_bytes(bytes(size))
     log = bench.open(clean=clean)
     assert read_all(log) == before
-    found = log.offset_for_timestamp(NOW_MS + 50)
+    found = first_from(log, NOW_MS + 50)
     assert found is not None
     assert found[:2] == (NOW_MS + 50, 99)
     log.close()

@@ -2,14 +2,14 @@
 of the formats that its consumer knows.
 
 The ordinary handler has read and waited; here its regions become bytes, one partition after
-another, the larger ones in a thread.
+another, in a thread: a few kilobytes may decompress to megabytes.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from moldau.handlers.request_context import RequestContext
@@ -27,8 +27,6 @@ BATCHES_SINCE: Final = 4
 """Consumers of this version read record batches, those of version 2 magic 1."""
 MAGIC_1_SINCE: Final = 2
 STORAGE_ERROR_SINCE: Final = 6
-ON_LOOP_BYTES_MAX: Final = 64 * 1024
-"""So much is written anew at once; more would hold up other connections."""
 
 
 def without_zstd(response: FetchResponse, ctx: RequestContext, on: Services) -> FetchResponse:
@@ -96,7 +94,8 @@ class Rewriting:
             if not replica.settings.message_downconversion_enable:
                 raise ApiError(Error.UNSUPPORTED_VERSION, f"{topic} is not written anew")
             while isinstance(region, FileRegion):
-                row.records, offset_end = await _converted(region, magic, offset, limit_bytes)
+                convert = partial(_convert, region, magic, offset, limit_bytes)
+                row.records, offset_end = await self.on.replicas.for_old_consumers.run(convert)
                 # Bytes that are no message, on a damaged disk, lead nowhere.
                 if row.records or offset_end <= offset:
                     break
@@ -113,13 +112,6 @@ class Rewriting:
         wanted = FetchedPartition("", NO_TOPIC_ID, partition, offset, region.size_bytes)
         read = replica.read(wanted, region.size_bytes, True, READ_UNCOMMITTED)
         return None if read is None else read.records
-
-
-async def _converted(region: FileRegion, magic: int, offset: int, limit_bytes: int) -> Downgraded:
-    if region.size_bytes <= ON_LOOP_BYTES_MAX:
-        return _convert(region, magic, offset, limit_bytes)
-    loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(None, _convert, region, magic, offset, limit_bytes)
 
 
 def _convert(region: FileRegion, magic: int, offset: int, limit_bytes: int) -> Downgraded:

@@ -105,8 +105,9 @@ async def _offset(
         )
     try:
         replica = on.replicas.find(topic, index)
-        while (found := replica.offset_at(timestamp, isolation, row.current_leader_epoch)) is None:
-            await load(replica)
+        found = await on.replicas.offset_look_up.offset_at(
+            replica, timestamp, isolation, row.current_leader_epoch
+        )
     except ApiError as refusal:
         error = refusal.error
         if error is Error.OFFSET_NOT_AVAILABLE and version < NOT_AVAILABLE_SINCE:

@@ -8,6 +8,7 @@ ends where the reader's limit is, and the reader asks again for the rest.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
@@ -29,6 +30,7 @@ from moldau.records.old_formats.old_lz4_frames import compress_old
 from moldau.records.old_formats.old_messages import OLD_BYTES_MIN, write_messages
 from moldau.records.old_formats.up_conversion import to_batches
 
+RECORDS_PER_PIECE = 20_000
 _NULL_KEY = b"\xff\xff\xff\xff"
 _HEAD = struct.Struct(">qiI")
 _TIMESTAMP = struct.Struct(">q")
@@ -43,7 +45,7 @@ class Downgraded(NamedTuple):
 
 def for_old_readers(records: Buffer, magic: int, offset: int, limit_bytes: int = 0) -> Downgraded:
     """Messages of `magic` or older from `offset` on: no more bytes than the limit or what went in,
-    but what the first batch holds in any case.
+    but what the first batch holds compressed in any case.
 
     Raises ApiError: UNSUPPORTED_COMPRESSION_TYPE where the first batch is of zstd.
     """
@@ -56,56 +58,76 @@ def for_old_readers(records: Buffer, magic: int, offset: int, limit_bytes: int =
         size = read_overhead(view, position)[1]
         if size < OLD_BYTES_MIN or size > end - position:
             break
-        batch = view[position : position + size]
-        converted = bytearray()
-        if batch[MAGIC_POSITION] <= magic:
-            converted += batch
-            last = read_overhead(batch)[0]
-        else:
-            is_batch = batch[MAGIC_POSITION] == MAGIC_V2 and size >= HEADER_BYTES
-            modern = batch if is_batch else memoryview(to_batches(batch))
-            header = read_header(modern)
-            last = header.last_offset
-            if header.codec == Codec.ZSTD and not header.is_control:
-                if not out:
-                    raise ApiError(
-                        Error.UNSUPPORTED_COMPRESSION_TYPE,
-                        f"the batch at offset {header.base_offset} is of zstd, which message "
-                        f"format {magic} does not know",
-                    )
-                break
-            _downgrade(modern, header, magic, offset, converted)
-        if out and len(out) + len(converted) > limit_bytes:
-            break
-        out += converted
-        offset_end = max(offset_end, last + 1)
+        for messages, last in _messages_of(view[position : position + size], magic, offset):
+            if messages is None:
+                if out:
+                    return Downgraded(bytes(out), offset_end)
+                raise ApiError(
+                    Error.UNSUPPORTED_COMPRESSION_TYPE,
+                    f"the batch that ends at offset {last} is of zstd, which message format "
+                    f"{magic} does not know",
+                )
+            if out and len(out) + len(messages) > limit_bytes:
+                return Downgraded(bytes(out), offset_end)
+            out += messages
+            offset_end = max(offset_end, last + 1)
         position += size
     return Downgraded(bytes(out), offset_end)
 
 
-def _downgrade(
-    batch: memoryview, header: BatchHeader, magic: int, offset: int, out: bytearray
-) -> None:
-    if header.is_control or not header.record_count:
+def _messages_of(batch: memoryview, magic: int, offset: int) -> Iterator[tuple[Buffer | None, int]]:
+    """Pieces, each with the last offset that is looked at then; None instead of zstd."""
+    if batch[MAGIC_POSITION] <= magic:
+        yield batch, read_overhead(batch)[0]
         return
+    is_batch = batch[MAGIC_POSITION] == MAGIC_V2 and len(batch) >= HEADER_BYTES
+    modern = batch if is_batch else memoryview(to_batches(batch))
+    header = read_header(modern)
+    if header.codec == Codec.ZSTD and not header.is_control:
+        yield None, header.last_offset
+        return
+    if header.record_count > 0 and not header.is_control:
+        pieces = _downgraded(modern, header, magic, offset)
+        if header.codec == Codec.NONE:
+            yield from pieces
+        else:
+            yield b"".join(piece for piece, _ in pieces), header.last_offset
+    yield b"", header.last_offset
+
+
+def _downgraded(
+    batch: memoryview, header: BatchHeader, magic: int, offset: int
+) -> Iterator[tuple[bytearray | bytes, int]]:
+    """So many records at a time that others may go on between them, and so that memory never holds
+    all messages of a batch that is well compressed."""
     stamp = header.max_timestamp if header.has_log_append_time else -1
     attributes = LOG_APPEND_TIME_FLAG if magic == 1 and stamp >= 0 else 0
     body = decompress(header.codec, batch[HEADER_BYTES:], DECOMPRESSED_BYTES_MAX)
     codec = header.attributes & CODEC_MASK
-    messages = bytearray() if codec else out
     # Old consumers expect plain messages to begin where they asked, compressed ones to be whole.
     form = (magic, attributes, 0 if codec else offset, bool(codec and magic == 1))
     place = (header.base_offset, header.base_timestamp, stamp)
-    broken, written, last, latest = write_messages(
-        body, body, header.record_count, messages, place, form
-    )
-    if broken >= 0:
-        raise ApiError(
-            Error.CORRUPT_MESSAGE,
-            f"record {broken} of the batch at offset {header.base_offset} is broken",
+    position, left = 0, header.record_count
+    while left:
+        count = min(left, RECORDS_PER_PIECE)
+        messages = bytearray()
+        broken, written, last, latest, position = write_messages(
+            body, body, position, count, messages, place, form
         )
-    if codec and written:
-        out += _wrapped(messages, codec, magic, attributes, last, stamp if stamp >= 0 else latest)
+        if broken >= 0:
+            index = header.record_count - left + broken
+            raise ApiError(
+                Error.CORRUPT_MESSAGE,
+                f"record {index} of the batch at offset {header.base_offset} is broken",
+            )
+        left -= count
+        if not written:
+            continue
+        if codec:
+            stamped = stamp if stamp >= 0 else latest
+            yield _wrapped(messages, codec, magic, attributes, last, stamped), last
+        else:
+            yield messages, last
 
 
 def _wrapped(

@@ -53,13 +53,13 @@ cdef int _upgrade(
 @cython.locals(
     base_offset=cython.longlong, base_timestamp=cython.longlong, stamp=cython.longlong,
     magic=int, attributes=int, offset_least=cython.longlong, is_relative=cython.bint,
-    message=bytearray, end=Py_ssize_t, position=Py_ssize_t, index=cython.longlong,
+    message=bytearray, end=Py_ssize_t, index=cython.longlong,
     written=cython.longlong, first=cython.longlong, timestamp_max=cython.longlong,
     size=cython.longlong, record_end=Py_ssize_t, delta=cython.longlong,
     offset_delta=cython.longlong, offset=cython.longlong, timestamp=cython.longlong)
 cpdef tuple write_messages(
-    const unsigned char[::1] buffer, object view, long long count, bytearray out, tuple batch,
-    tuple form)
+    const unsigned char[::1] buffer, object view, Py_ssize_t position, long long count,
+    bytearray out, tuple batch, tuple form)
 
 cdef int _start_message(
     bytearray message, int magic, int attributes, long long timestamp) except -1

@@ -238,22 +238,24 @@ def _upgrade(
 def write_messages(
     buffer: Buffer,
     view: Buffer,
+    position: int,
     count: int,
     out: bytearray,
     batch: tuple[int, int, int],
     form: tuple[int, int, int, bool],
-) -> tuple[int, int, int, int]:
-    """Append the records of a batch's body to `out` as messages; headers have no place in them.
+) -> tuple[int, int, int, int, int]:
+    """Append `count` records of a batch's body to `out` as messages, which have no headers.
 
     `batch` is (base offset, base timestamp, the one timestamp of all records or -1), `form` is
     (magic, attributes, the first offset to take, whether offsets count from the first one).
-    Returns (index of a broken record or -1, messages, last offset, greatest timestamp).
+    Returns (how many came before a broken record or -1, messages, last offset, greatest timestamp,
+    where the next record begins).
     """
     base_offset, base_timestamp, stamp = batch
     magic, attributes, offset_least, is_relative = form
     message = bytearray()
     end = len(buffer)
-    position = 0
+    _check_range(buffer, position, end)
     index = 0
     written = 0
     first = 0
@@ -262,7 +264,7 @@ def write_messages(
     while index < count:
         size, position = _varint(buffer, position, end, 28)
         if position < 0 or size < 0 or size > end - position:
-            return index, written, offset, timestamp_max
+            return index, written, offset, timestamp_max, position
         record_end = position + size
         delta, position = _varint(buffer, position + 1, record_end, 63)
         offset_delta, position = _varint(buffer, position, record_end, 28)
@@ -279,10 +281,10 @@ def write_messages(
                 written += 1
                 timestamp_max = max(timestamp_max, timestamp)
         if position < 0:
-            return index, written, offset, timestamp_max
+            return index, written, offset, timestamp_max, position
         position = record_end
         index += 1
-    return -1, written, offset, timestamp_max
+    return -1, written, offset, timestamp_max, position
 
 
 def _start_message(message: bytearray, magic: int, attributes: int, timestamp: int) -> None:

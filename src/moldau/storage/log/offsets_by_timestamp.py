@@ -1,42 +1,93 @@
 """Finding offsets by timestamp: the segment by its largest timestamp, the batch by the indexes,
-the record by looking into that one batch."""
+the record by looking into that one batch.
+
+The segment is chosen on the event loop. The search in it is for a thread: it reads the disk, walks
+over as many batches as lie there, and decompresses.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from moldau.records.batch import MAGIC_V2, NO_TIMESTAMP, read_header
-from moldau.records.batch_codec import decode_batch
+from moldau.model.names import Millis, Offset
+from moldau.records.batch import MAGIC_V2, read_header
+from moldau.records.batch_codec import find_timestamp
 from moldau.records.old_formats.up_conversion import to_batches
 from moldau.storage.log.batch_walk import BatchPlace, walk_places
 from moldau.storage.log.segment import Segment
+from moldau.storage.log.segment_file import SegmentFile
+from moldau.storage.storage_faults import StorageFault
+
+BATCHES_PER_TURN = 2_000
+"""Looked at before other searches have a turn."""
 
 
 class TimedOffset(NamedTuple):
-    timestamp: int
-    offset: int
+    timestamp: Millis
+    offset: Offset
     leader_epoch: int
 
 
-def first_at_or_after(
-    segments: Sequence[Segment], timestamp: int, offset_start: int
-) -> TimedOffset | None:
-    """The first record from `offset_start` on that is not earlier than `timestamp`."""
+class TimeSearch(NamedTuple):
+    """The first record from `offset_start` on that is not earlier than `timestamp`, in a part of
+    one segment that does not change any more and stays readable."""
+
+    segment: Offset
+    """Where it starts."""
+    file: SegmentFile
+    position: int
+    position_end: int
+    timestamp: Millis
+    offset_start: Offset
+
+    def run(self) -> TimedOffset | TimeSearch | None:
+        """What is found, or what is left of the search. Raises StorageFault, and ApiError for what
+        is no batch."""
+        try:
+            return self._run()
+        except OSError as error:
+            raise StorageFault.of("cannot read", self.file.path, error) from error
+
+    def _run(self) -> TimedOffset | TimeSearch | None:
+        places = walk_places(self.file.fileno(), self.position, self.position_end)
+        for count, place in enumerate(places):
+            if count == BATCHES_PER_TURN:
+                return self._replace(position=place.position)
+            if place.max_timestamp >= self.timestamp and place.offset_last >= self.offset_start:
+                found = self._in_batch(place)
+                if found is not None:
+                    return found
+        return None
+
+    def _in_batch(self, place: BatchPlace) -> TimedOffset | None:
+        size_bytes = place.position_end - place.position
+        batch = os.pread(self.file.fileno(), size_bytes, place.position)
+        if place.magic < MAGIC_V2:
+            batch = to_batches(batch)
+        found = find_timestamp(batch, 0, max(self.timestamp, 0), self.offset_start)
+        return None if found is None else TimedOffset(*found, read_header(batch).leader_epoch)
+
+
+def search_behind(
+    segments: Iterable[Segment], behind: Offset, timestamp: Millis, offset_start: Offset
+) -> TimeSearch | None:
+    """In the next segment after the one at `behind` that has such a record."""
     for segment in segments:
-        if segment.offset_end <= offset_start and segment is not segments[-1]:
+        is_passed = segment.base_offset <= behind or segment.offset_end <= offset_start
+        if is_passed or segment.latest_record_timestamp() < timestamp:
             continue
-        if segment.latest_record_timestamp() < timestamp:
-            continue
-        found = _first_in_segment(segment, timestamp, offset_start)
-        if found is not None:
-            return found
+        # Up to the indexed offset nothing is later than the indexed timestamp, which is not later
+        # than the one we look for: start there.
+        indexed = segment.time_index.floor(timestamp)
+        start = segment.offset_index.floor(max(indexed.offset, offset_start)).position
+        return _search(segment, start, timestamp, offset_start)
     return None
 
 
-def of_latest(segments: Sequence[Segment], offset_start: int) -> TimedOffset | None:
-    """The record with the largest timestamp of all; the first of several."""
+def search_of_latest(segments: Iterable[Segment], offset_start: Offset) -> TimeSearch | None:
+    """For the record with the largest timestamp of all; the first of several."""
     latest: Segment | None = None
     for segment in segments:
         timestamp = segment.latest_record_timestamp()
@@ -44,40 +95,13 @@ def of_latest(segments: Sequence[Segment], offset_start: int) -> TimedOffset | N
             latest = segment
     if latest is None:
         return None
-    place = latest.locate(latest.offset_of_max_timestamp)
-    if place is None:
-        return None
-    return _record_in_batch(latest, place, latest.max_timestamp, offset_start)
+    start = latest.offset_index.floor(latest.offset_of_max_timestamp).position
+    return _search(latest, start, latest.max_timestamp, offset_start)
 
 
-def _first_in_segment(segment: Segment, timestamp: int, offset_start: int) -> TimedOffset | None:
-    # Up to the indexed offset nothing is later than the indexed timestamp, which is not later than
-    # the one we look for: start there.
-    indexed = segment.time_index.floor(timestamp)
-    start = segment.offset_index.floor(max(indexed.offset, offset_start)).position
-    for place in walk_places(segment.file.fileno(), start, segment.size_bytes):
-        if place.max_timestamp >= timestamp and place.offset_last >= offset_start:
-            found = _record_in_batch(segment, place, timestamp, offset_start)
-            if found is not None:
-                return found
-    return None
-
-
-def _record_in_batch(
-    segment: Segment, place: BatchPlace, timestamp: int, offset_start: int
-) -> TimedOffset | None:
-    size = place.position_end - place.position
-    batch = os.pread(segment.file.fileno(), size, place.position)
-    if place.magic < MAGIC_V2:
-        batch = to_batches(batch)
-    header = read_header(batch)
-    if header.has_log_append_time:
-        # All its records carry the same time.
-        if header.max_timestamp < timestamp:
-            return None
-        offset = max(header.base_offset, offset_start)
-        return TimedOffset(header.max_timestamp, offset, header.leader_epoch)
-    for record in decode_batch(batch):
-        if record.timestamp >= timestamp > NO_TIMESTAMP and record.offset >= offset_start:
-            return TimedOffset(record.timestamp, record.offset, header.leader_epoch)
-    return None
+def _search(
+    segment: Segment, start: int, timestamp: Millis, offset_start: Offset
+) -> TimeSearch | None:
+    return TimeSearch(
+        segment.base_offset, segment.file, start, segment.size_bytes, timestamp, offset_start
+    )

@@ -28,12 +28,12 @@ from moldau.records.batch import (
     BatchHeader,
     Buffer,
 )
-from moldau.storage.log import log_retention, offsets_by_timestamp, producer_admission
+from moldau.storage.log import log_retention, producer_admission
 from moldau.storage.log.known_log import KnownLog
 from moldau.storage.log.loaded_log import LoadedLog as LoadedLog
 from moldau.storage.log.log_flushing import FlushWork, fault_in_use, flush_work
 from moldau.storage.log.log_truncation import cut_after, faults_kept, rename_away, start_over
-from moldau.storage.log.offsets_by_timestamp import TimedOffset
+from moldau.storage.log.offsets_by_timestamp import TimeSearch, search_behind, search_of_latest
 from moldau.storage.log.producer_state_replay import rebuild_producers
 from moldau.storage.log.replicated_batches import checked_batches
 from moldau.storage.log.segment import RELATIVE_OFFSET_MAX, Segment
@@ -200,20 +200,19 @@ class PartitionLog(KnownLog):
         first = self.producers.first_unstable_offset(high_watermark)
         return None if first is None else max(first, self.log_start_offset)
 
-    def offset_for_timestamp(self, timestamp: Millis) -> TimedOffset | None:
-        """The first record that is not earlier."""
+    def time_search(self, timestamp: Millis, behind: Offset = -1) -> TimeSearch | None:
+        """For the first record that is not earlier, in the next segment after the one at `behind`
+        that has one; nothing else is looked at yet."""
         segments = self.segments.as_list()
         try:
-            return offsets_by_timestamp.first_at_or_after(
-                segments, timestamp, self.log_start_offset
-            )
+            return search_behind(segments, behind, timestamp, self.log_start_offset)
         except OSError as error:
             raise StorageFault.of("cannot read", self.directory, error) from error
 
-    def offset_of_max_timestamp(self) -> TimedOffset | None:
-        """The first of the records with the largest timestamp."""
+    def max_timestamp_search(self) -> TimeSearch | None:
+        """For the first of the records with the largest timestamp."""
         try:
-            return offsets_by_timestamp.of_latest(self.segments.as_list(), self.log_start_offset)
+            return search_of_latest(self.segments.as_list(), self.log_start_offset)
         except OSError as error:
             raise StorageFault.of("cannot read", self.directory, error) from error
 
