@@ -248,12 +248,19 @@ def is_asking(node: ast.AST) -> bool:
     )
 
 
+def is_callable(annotation: ast.expr | None) -> bool:
+    return annotation is not None and "Callable" in ast.unparse(annotation)
+
+
 def side_doors(name: str, text: str) -> Iterator[str]:
     """How a machine could wait, lock or look at the world without an `import asyncio`."""
     tree = ast.parse(text)
     for node in ast.walk(tree):
         if is_asking(node):
             yield f"line {node.lineno} asks instead of being told"
+        elif isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            if any(is_callable(each.annotation) for each in node.args.args + node.args.kwonlyargs):
+                yield f"line {node.lineno} keeps a way to ask somebody"
         elif isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             node.body = []
     for module in imported_modules(tree):
@@ -415,6 +422,10 @@ BREAKS: dict[str, tuple[Callable[[str], Iterator[str]], str]] = {
     "a live image through a callback": (
         lambda text: side_doors("transactions/x.py", text),
         "class Machine:\n    def __init__(self, image: Callable[[], ClusterImage]): ...",
+    ),
+    "a look into a live image through a callback": (
+        lambda text: side_doors("transactions/x.py", text),
+        "class Machine:\n    def __init__(self, leader_of: Callable[[str], int]): ...",
     ),
     "a bare except": (broad_catches, "try: work()\nexcept: pass"),
     "a broad except": (broad_catches, "try: work()\nexcept Exception: pass"),

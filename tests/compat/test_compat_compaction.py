@@ -24,9 +24,9 @@ from moldau.records.batch_codec import Record, decode_batch
 from moldau.storage.compaction.compaction_job import CleanerSettings
 from moldau.storage.compaction.compaction_scheduler import Cleaner
 from moldau.storage.directories.log_store import LogStore
-from moldau.storage.directories.storage_threads import AtOnce
 from moldau.storage.log_state.checkpoint_files import CLEANER_FILE, read_offsets
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.at_once import AtOnce
 from tests.support.logs import SmallSettings
 from tests.support.virtual_time import ManualClock
 

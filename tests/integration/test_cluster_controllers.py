@@ -191,7 +191,7 @@ def test_what_tools_write_into_the_tree_is_noticed() -> None:
         state_path = paths.partition_state_path("old", 1)
         await eventually(lambda: cluster.tree.tree.find(state_path) is not None)
         assert cluster.state("old").leader == 0
-        moves = paths.encode_reassignment({("old", 0): (2,)})
+        moves = b'{"version":1,"partitions":[{"topic":"old","partition":0,"replicas":[2]}]}'
         write([Create(paths.REASSIGN_PARTITIONS, moves)], None)
         state = cluster.controller.election.require_active().state
         await eventually(lambda: state.cluster.topics["old"].partitions[0].adding == (2,))

@@ -17,9 +17,9 @@ from moldau.records.batch import read_header
 from moldau.records.batch_codec import Record, decode_batch, encode_batch
 from moldau.storage.compaction.compaction_scheduler import Cleaner
 from moldau.storage.directories.log_store import LogStore
-from moldau.storage.directories.storage_threads import AtOnce
 from moldau.storage.log.partition_log import PartitionLog
 from tests.support import seeds
+from tests.support.at_once import AtOnce
 from tests.support.broker_logs import broker_logs, topic_config
 from tests.support.compaction import NOW_MS, PARTITION, small_cleaner
 from tests.support.faulty_disk import Crash, FaultyDisk, storage_on

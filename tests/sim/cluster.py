@@ -16,11 +16,12 @@ from moldau.broker.machine_environment import Surroundings
 from moldau.config.broker_config import BrokerConfig
 from moldau.metadata.store import SharedStore
 from moldau.replication.replicas import Replicas
-from moldau.storage.directories.storage_threads import AtOnce, Threads
+from moldau.storage.directories.storage_threads import Threads
 from moldau.storage.storage_faults import StorageFault
 from tests.sim.network import PORT, Network, SimServer
 from tests.sim.tree import Ensemble
 from tests.sim.world import SimClock, SimLoop, World, new_loop
+from tests.support.at_once import AtOnce
 
 SESSION_TIMEOUT_MS = 2_000
 RESTART_US = 400_000

@@ -11,7 +11,7 @@ from moldau.config.broker_config import BrokerConfig
 from moldau.config.topic_config import TopicConfig
 from moldau.model.clock import Clock
 from moldau.storage.directories.log_store import LogStore
-from moldau.storage.directories.storage_threads import AtOnce
+from tests.support.at_once import AtOnce
 from tests.support.logs import SmallSettings
 
 INT_MAX = 2**31 - 1

@@ -20,9 +20,10 @@ from moldau.records.batch_codec import (
 from moldau.records.compression import Codec
 from moldau.storage.compaction.compaction_job import CleanerSettings, InThread, RoundRunner
 from moldau.storage.compaction.compaction_scheduler import Cleaner
-from moldau.storage.directories.storage_threads import AtOnce, Threads
+from moldau.storage.directories.storage_threads import Threads
 from moldau.storage.log.partition_log import Appended, PartitionLog
 from moldau.storage.log_state.producer_state import Origin
+from tests.support.at_once import AtOnce
 from tests.support.broker_logs import broker_logs, topic_config
 from tests.support.logs import SmallSettings, loaded, region_bytes
 from tests.support.virtual_time import ManualClock

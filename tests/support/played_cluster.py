@@ -37,7 +37,6 @@ from moldau.replication.isr_sender import IsrSender
 from moldau.replication.metadata_cache import ClusterView
 from moldau.replication.replica import Replica
 from moldau.replication.replicas import Replicas
-from moldau.storage.directories.storage_threads import AtOnce
 from moldau.wire.messages.partitions import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -55,6 +54,7 @@ from moldau.wire.messages.replication import (
     UpdateMetadataTopicState,
 )
 from moldau.wire.schema import Message
+from tests.support.at_once import AtOnce
 from tests.support.scripted_broker import ScriptedBroker
 from tests.support.services import Levels
 

@@ -34,7 +34,6 @@ from moldau.replication.delayed_requests import Waiting
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.replicas import Replicas
 from moldau.security.quotas.quota_filters import Quotas
-from moldau.storage.directories.storage_threads import AtOnce
 from moldau.wire.apis import APIS
 from moldau.wire.request_framing import (
     decode_response,
@@ -43,6 +42,7 @@ from moldau.wire.request_framing import (
     read_request_header,
 )
 from moldau.wire.schema import Message
+from tests.support.at_once import AtOnce
 from tests.support.virtual_time import ManualTime
 
 NODE_ID = 1

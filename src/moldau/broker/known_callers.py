@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from moldau.handlers.authorization import Authorizer, guarded
 from moldau.handlers.quota_keeping import QuotaKeeper, Usage, counted
@@ -13,8 +13,6 @@ from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Route
 from moldau.model.names import Millis
 from moldau.wire.apis import api, request_class
-
-Function = Callable[..., Coroutine[Any, Any, Any]]
 
 
 class Lane(Protocol):
@@ -57,7 +55,7 @@ class Call:
         self.decode = request_class(route.api_key).decode
         self.decode_short = request_class(route.api_key).decode_short
         self.carries_records = request_class(route.api_key).__carries_records__
-        self.function = cast(Function, route.function)
+        self.function = route.function
 
     def __str__(self) -> str:
         row = api(self.api_key)
@@ -99,7 +97,7 @@ class Caller:
         self.function = call.function
         self.lane = None if call.lane is None else call.lane.answer
         if not authorizer.is_open:
-            self.function = cast(Function, guarded(call.api_key, call.function))
+            self.function = guarded(call.api_key, call.function)
             if self.lane is not None:
                 self.lane = partial(self.lane, guarded=context)
         self.is_counted = not quotas.is_open

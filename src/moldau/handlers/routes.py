@@ -6,12 +6,12 @@ asked for, which keeps the start of the broker short.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 DESCRIBE_QUORUM = 55
 
-Handler = Callable[[Any, Any, Any], Awaitable[Any]]
+Handler = Callable[[Any, Any, Any], Coroutine[Any, Any, Any]]
 """`async def name(request, ctx, on) -> response`; the response is None if nobody waits for one."""
 Handlers = Mapping[int, Handler]
 """The handlers of one module, by the key of their API."""

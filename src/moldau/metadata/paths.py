@@ -9,7 +9,7 @@ are skipped, older versions without newer fields are accepted. A known field of 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from moldau.metadata import node_fields as checked
@@ -34,7 +34,6 @@ DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 PREFERRED_REPLICA_ELECTION = "/admin/preferred_replica_election"
 ISR_CHANGES = "/isr_change_notification"
-ISR_CHANGE_PREFIX = "/isr_change_notification/isr_change_"
 LOG_DIR_EVENTS = "/log_dir_event_notification"
 LOG_DIR_EVENT_PREFIX = "/log_dir_event_notification/log_dir_event_"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
@@ -42,8 +41,6 @@ FEATURE = "/feature"
 
 ENTITY_NAME_LENGTH_MAX = 10_000
 """Of a name as part of a path, so that every store can take it."""
-BROKER_DEFAULT = "<default>"
-"""The name of the node whose settings hold for every broker."""
 
 PERSISTENT_PATHS = (
     "/admin",
@@ -112,11 +109,6 @@ def config_path(entity: str) -> str:
 
 def topic_config_path(topic: str) -> str:
     return f"{TOPIC_CONFIGS}/{topic}"
-
-
-def broker_config_path(broker: str) -> str:
-    """`broker` is an id as text, or BROKER_DEFAULT."""
-    return f"{BROKER_CONFIGS}/{broker}"
 
 
 def entity_name(name: str) -> str:
@@ -350,14 +342,6 @@ def decode_feature(data: bytes) -> dict[str, int]:
 def decode_isr_changes(data: bytes) -> list[tuple[str, int]]:
     rows = _decode(data).get("partitions") or ()
     return [(checked.text(row["topic"]), checked.count(row["partition"])) for row in rows]
-
-
-def encode_reassignment(moves: Mapping[tuple[str, int], Sequence[BrokerId]]) -> bytes:
-    rows = [
-        {"topic": topic, "partition": partition, "replicas": list(replicas)}
-        for (topic, partition), replicas in moves.items()
-    ]
-    return _encode({"version": 1, "partitions": rows})
 
 
 def decode_reassignment(data: bytes) -> dict[tuple[str, int], tuple[BrokerId, ...]]:

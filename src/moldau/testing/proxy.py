@@ -95,11 +95,6 @@ class Proxy:
 
         return self._own.run(cut())
 
-    @property
-    def client_ids(self) -> set[str | None]:
-        """Whose connections are open."""
-        return {link.client_id for link in list(self._links)}
-
     # On the loop
 
     async def _listen(self) -> None:

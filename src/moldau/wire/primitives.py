@@ -75,46 +75,6 @@ def finish_uvarint(buffer: Buffer, position: int, first: int) -> tuple[int, int]
     raise DecodeError("a varint is longer than 5 bytes")
 
 
-def varint(value: int) -> bytes:
-    """Signed, zigzag: small magnitudes stay short."""
-    return uvarint((value << 1) ^ (value >> 63))
-
-
-def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A signed varint of up to 64 bits, as records use for lengths, deltas and timestamps."""
-    value = shift = 0
-    end = len(buffer)
-    while shift < 70:
-        if position >= end:
-            raise DecodeError(f"a varint runs past the end of the frame at {end}")
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return (value >> 1) ^ -(value & 1), position
-        shift += 7
-    raise DecodeError("a varint is longer than 10 bytes")
-
-
-def compact_string(text: str | None) -> bytes:
-    if text is None:
-        return b"\0"
-    data = text.encode()
-    return uvarint(len(data) + 1) + data
-
-
-def read_compact_string(buffer: Buffer, position: int) -> tuple[str | None, int]:
-    length, position = read_uvarint(buffer, position)
-    if length == 0:
-        return None, position
-    if length - 1 > TEXT_BYTES_MAX:
-        raise too_long("text", length - 1)
-    end = position + length - 1
-    if end > len(buffer):
-        raise truncated(end, len(buffer))
-    return read_text(buffer, position, end), end
-
-
 def read_text(buffer: Buffer, position: int, end: int) -> str:
     try:
         return str(buffer[position:end], "utf-8")

@@ -240,7 +240,7 @@ def test_settings_are_read_at_the_start_and_when_somebody_leaves_a_note() -> Non
             sequential=True,
         )
         unreadable = Create(paths.CONFIG_CHANGE_PREFIX, b"[", sequential=True)
-        dynamic = Create(paths.broker_config_path("1"), paths.encode_config({"a": "b"}))
+        dynamic = Create("/config/brokers/1", paths.encode_config({"a": "b"}))
         tree.write([dynamic, unreadable, old], None)
         await eventually(lambda: world.member.image.broker_configs == {"1": {"a": "b"}}, "brokers")
         await world.stop()

@@ -51,7 +51,6 @@ def test_a_topic_is_known_by_name_and_id_once_asked_for() -> None:
         assert cluster.topic("t") is None
         await cluster.refresh(["t"])
         assert cluster.leader("t", 0) == (0, 7)
-        assert cluster.is_available("t", 0)
         assert cluster.topic_name(cluster.topic_id("t")) == "t"
         assert (cluster.cluster_id, cluster.controller_id) == ("scripted", 0)
         assert [node.port for node in cluster.brokers] == [broker.port]
@@ -128,7 +127,6 @@ def test_a_refusal_that_names_the_new_leader_needs_no_refresh() -> None:
         endpoint = NodeEndpoint(node_id=9, host="other", port=1)
         assert cluster.leader_moved("t", 0, 9, 6, [endpoint])
         assert cluster.leader("t", 0) == (9, 6)
-        assert cluster.is_available("t", 0)
         assert not cluster.leader_moved("t", 0, 8, 6)
         assert not cluster.leader_moved("unknown", 0, 8, 6)
 

@@ -198,14 +198,6 @@ def test_no_heartbeat_is_sent_while_a_rejoin_waits_for_its_answer() -> None:
     assert membership.beats
 
 
-def test_a_session_is_over_when_nothing_was_heard() -> None:
-    membership = stable(now=0)
-    assert not membership.is_session_over(9_999)
-    assert membership.is_session_over(10_000)
-    membership.heartbeat_answered(0, membership.identity, 5_000)
-    assert not membership.is_session_over(14_999)
-
-
 def test_a_poll_is_overdue_for_members_only() -> None:
     membership = stable(now=0)
     assert not membership.is_poll_overdue(299_999)

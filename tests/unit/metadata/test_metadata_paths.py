@@ -135,16 +135,14 @@ def test_names_that_clients_choose_fit_into_a_path() -> None:
     ):
         assert paths.entity_name(name) == part
         assert paths.name_of_entity(part) == name
-    assert paths.encode_reassignment({("t", 0): (1, 2)}) == (
-        b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
-    )
+    moves = b'{"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}'
+    assert paths.decode_reassignment(moves) == {("t", 0): (1, 2)}
 
 
 def test_where_things_are() -> None:
     assert paths.broker_path(3) == "/brokers/ids/3"
     assert paths.partition_state_path("t", 2) == "/brokers/topics/t/partitions/2/state"
     assert paths.topic_config_path("t") == "/config/topics/t"
-    assert paths.broker_config_path("<default>") == "/config/brokers/<default>"
     assert paths.delete_topic_path("t") == "/admin/delete_topics/t"
 
 

@@ -18,8 +18,8 @@ from moldau.replication.log_dir_reports import describe, place_in
 from moldau.replication.replica import Replica
 from moldau.replication.replicas import Replicas
 from moldau.storage.directories.log_store import LogStore
-from moldau.storage.directories.storage_threads import AtOnce
 from moldau.storage.storage_faults import StorageFault
+from tests.support.at_once import AtOnce
 from tests.support.logs import batch, read_all
 from tests.support.virtual_time import ManualTime
 

@@ -14,10 +14,11 @@ from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.records.batch import read_header
 from moldau.storage.directories.log_store import LogStore
 from moldau.storage.directories.new_logs import NewLog
-from moldau.storage.directories.storage_threads import AtOnce, Done, Work
+from moldau.storage.directories.storage_threads import Done, Work
 from moldau.storage.log.partition_log import PartitionLog
 from moldau.storage.log_state.checkpoint_files import CHECKPOINT_FILES, read_offsets
 from moldau.storage.storage_faults import StorageFault
+from tests.support.at_once import AtOnce
 from tests.support.logs import SmallSettings, batch, read_all, spans
 from tests.support.virtual_time import ManualClock
 

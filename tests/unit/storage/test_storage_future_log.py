@@ -17,9 +17,9 @@ from moldau.storage.directories.future_log import (
     parse_future_directory,
 )
 from moldau.storage.directories.log_store import LogStore
-from moldau.storage.directories.storage_threads import AtOnce
 from moldau.storage.log_state.checkpoint_files import CHECKPOINT_FILES
 from moldau.storage.storage_faults import StorageFault
+from tests.support.at_once import AtOnce
 from tests.support.logs import SmallSettings, batch, read_all, region_bytes, spans
 from tests.support.virtual_time import ManualClock
 

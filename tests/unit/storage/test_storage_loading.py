@@ -12,11 +12,12 @@ import pytest
 from moldau.model.names import TopicPartition
 from moldau.records.batch import read_header
 from moldau.storage.directories.log_store import LogStore
-from moldau.storage.directories.storage_threads import AtOnce, OneThread
+from moldau.storage.directories.storage_threads import OneThread
 from moldau.storage.log.loaded_log import LoadedLog
 from moldau.storage.recovery import log_loading
 from moldau.storage.recovery.log_recovery import Recovery
 from moldau.storage.storage_faults import StorageFault
+from tests.support.at_once import AtOnce
 from tests.support.logs import SmallSettings, batch
 from tests.support.virtual_time import ManualClock
 

@@ -11,9 +11,9 @@ import pytest
 from moldau.model.names import TopicPartition
 from moldau.records.batch import read_header
 from moldau.storage.directories.log_store import LogStore
-from moldau.storage.directories.storage_threads import AtOnce
 from moldau.storage.log.partition_log import PartitionLog
 from moldau.storage.storage_faults import StorageFault
+from tests.support.at_once import AtOnce
 from tests.support.logs import SmallSettings, batch, read_all, spans
 from tests.support.virtual_time import ManualClock
 

@@ -19,10 +19,11 @@ from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.records.batch import read_header
 from moldau.storage.directories.log_directory import DirectoryInUse
 from moldau.storage.directories.log_store import LogStore
-from moldau.storage.directories.storage_threads import AtOnce, OneThread, Threads, run_each
+from moldau.storage.directories.storage_threads import OneThread, Threads, run_each
 from moldau.storage.log.partition_log import PartitionLog
 from moldau.storage.log_settings import LogSettings
 from moldau.storage.storage_faults import StorageFault
+from tests.support.at_once import AtOnce
 from tests.support.logs import SmallSettings, batch
 from tests.support.virtual_time import ManualClock
 

@@ -10,8 +10,8 @@ import pytest
 from moldau.model.names import TopicPartition
 from moldau.storage.directories.log_store import LogStore
 from moldau.storage.directories.new_logs import NewLog
-from moldau.storage.directories.storage_threads import AtOnce
 from moldau.storage.storage_faults import StorageFault
+from tests.support.at_once import AtOnce
 from tests.support.logs import SmallSettings
 from tests.support.virtual_time import ManualClock
 

@@ -172,16 +172,6 @@ def test_an_epoch_given_at_rest_is_written_once_the_log_is_loaded(bench: StoreBe
     assert (now.epoch_end_offset(0), now.epoch_end_offset(5)) == ((0, 12), (5, 12))
 
 
-def test_a_follower_that_has_nothing_to_truncate_leaves_the_log_at_rest(bench: StoreBench) -> None:
-    log = rest(bench)
-    log.assign_epoch(5, 12)
-    assert (log.forget_end(12), log.latest_epoch) == (True, 0)
-    assert not log.forget_end(4)
-    now = loaded(log)
-    now.truncate_to(4)
-    assert now.offset_end == 4
-
-
 @pytest.mark.parametrize(
     ("settings", "age_ms", "goes"),
     [

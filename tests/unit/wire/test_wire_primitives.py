@@ -23,45 +23,12 @@ def test_unsigned_varints_take_seven_bits_per_byte_low_ones_first(value: int, da
 
 
 @pytest.mark.parametrize(
-    ("value", "data"),
-    [(0, b"\x00"), (-1, b"\x01"), (1, b"\x02"), (-65, b"\x81\x01"), (64, b"\x80\x01")],
-)
-def test_signed_varints_are_zigzag(value: int, data: bytes) -> None:
-    assert primitives.varint(value) == data
-    assert primitives.read_varint(data, 0) == (value, len(data))
-
-
-@pytest.mark.parametrize("value", [2**63 - 1, -(2**63), 2**31, -(2**31)])
-def test_signed_varints_reach_64_bits(value: int) -> None:
-    data = primitives.varint(value)
-    assert primitives.read_varint(data, 0) == (value, len(data))
-
-
-@pytest.mark.parametrize(
     "data",
     [b"", b"\x80", b"\x80\x80\x80\x80", b"\x80\x80\x80\x80\x80\x01", b"\xff\xff\xff\xff\x0f"],
 )
 def test_an_unsigned_varint_that_is_cut_short_or_too_large_is_refused(data: bytes) -> None:
     with pytest.raises(DecodeError):
         primitives.read_uvarint(data, 0)
-
-
-@pytest.mark.parametrize("data", [b"", b"\x80", b"\x80" * 10 + b"\x01"])
-def test_a_signed_varint_that_is_cut_short_or_too_long_is_refused(data: bytes) -> None:
-    with pytest.raises(DecodeError):
-        primitives.read_varint(data, 0)
-
-
-@pytest.mark.parametrize("text", [None, "", "topic", "日本語 🎈", "x" * 200])
-def test_compact_strings_are_read_as_they_were_written(text: str | None) -> None:
-    data = primitives.compact_string(text)
-    assert primitives.read_compact_string(memoryview(data), 0) == (text, len(data))
-
-
-@pytest.mark.parametrize("data", [b"", b"\x05abc", b"\x03\xff\xfe"])
-def test_a_compact_string_that_is_cut_short_or_not_utf8_is_refused(data: bytes) -> None:
-    with pytest.raises(DecodeError):
-        primitives.read_compact_string(data, 0)
 
 
 def test_tagged_fields_are_skipped_whatever_they_hold() -> None:

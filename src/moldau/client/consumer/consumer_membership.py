@@ -85,7 +85,6 @@ class Membership:
         self.rejoin_reason: str | None = "initial join"
         self._awaits_join = False
         self._heartbeat_at: Millis = 0
-        self._session_end: Millis = 0
         self._poll_end: Millis = 0
 
     @property
@@ -297,10 +296,6 @@ class Membership:
     def is_poll_overdue(self, now: Millis) -> bool:
         return self.state is not MemberState.UNJOINED and now >= self._poll_end
 
-    def is_session_over(self, now: Millis) -> bool:
-        """Nothing heard for so long that the coordinator must be looked up again."""
-        return now >= self._session_end
-
     def is_heartbeat_due(self, now: Millis) -> bool:
         return self.beats and now >= self._heartbeat_at
 
@@ -316,5 +311,4 @@ class Membership:
         return min(self._heartbeat_at, self._poll_end)
 
     def _heard(self, now: Millis) -> None:
-        self._session_end = now + self.settings.session_timeout_ms
         self._heartbeat_at = max(self._heartbeat_at, now + self.settings.heartbeat_interval_ms)

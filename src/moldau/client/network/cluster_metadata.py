@@ -110,10 +110,6 @@ class Cluster:
         found = self.partition(topic, partition)
         return None if found is None or found.leader < 0 else (found.leader, found.leader_epoch)
 
-    def is_available(self, topic: str, partition: int) -> bool:
-        found = self.leader(topic, partition)
-        return found is not None and found[0] in self.network.nodes
-
     def add_interest(self, topics: Iterable[str]) -> None:
         """Have `refresh()` ask for these topics too."""
         for name in topics:

@@ -7,13 +7,14 @@ logged in by a token.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from moldau.cluster.tree.stored_delegation_tokens import DelegationTokens
 from moldau.handlers.authorization import Resource
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.services import Services
 from moldau.model.errors import ApiError, Error
+from moldau.model.names import Millis
 from moldau.security.acl.acl_model import Operation, ResourceType
 from moldau.security.naming.principal import ANONYMOUS, USER, Principal
 from moldau.security.tokens.delegation_token import DelegationToken
@@ -86,35 +87,32 @@ def _refusal(
 async def renew_delegation_token(
     request: RenewDelegationTokenRequest, ctx: RequestContext, on: Services
 ) -> RenewDelegationTokenResponse:
-    response = RenewDelegationTokenResponse()
-    if not _may_ask(ctx):
-        response.error_code = Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        response.expiry_timestamp_ms = NO_TIME
-        return response
-    try:
-        response.expiry_timestamp_ms = await _enabled(on).renew(
-            bytes(request.hmac), ctx.principal, request.renew_period_ms
-        )
-    except ApiError as fault:
-        response.error_code = fault.error
-    return response
+    def renew(tokens: DelegationTokens) -> Awaitable[Millis]:
+        return tokens.renew(bytes(request.hmac), ctx.principal, request.renew_period_ms)
+
+    error, expires_ms = await _new_end(renew, ctx, on)
+    return RenewDelegationTokenResponse(error_code=error, expiry_timestamp_ms=expires_ms)
 
 
 async def expire_delegation_token(
     request: ExpireDelegationTokenRequest, ctx: RequestContext, on: Services
 ) -> ExpireDelegationTokenResponse:
-    response = ExpireDelegationTokenResponse()
+    def expire(tokens: DelegationTokens) -> Awaitable[Millis]:
+        return tokens.expire(bytes(request.hmac), ctx.principal, request.expiry_time_period_ms)
+
+    error, expires_ms = await _new_end(expire, ctx, on)
+    return ExpireDelegationTokenResponse(error_code=error, expiry_timestamp_ms=expires_ms)
+
+
+async def _new_end(
+    change: Callable[[DelegationTokens], Awaitable[Millis]], ctx: RequestContext, on: Services
+) -> tuple[Error, Millis]:
     if not _may_ask(ctx):
-        response.error_code = Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        response.expiry_timestamp_ms = NO_TIME
-        return response
+        return Error.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME
     try:
-        response.expiry_timestamp_ms = await _enabled(on).expire(
-            bytes(request.hmac), ctx.principal, request.expiry_time_period_ms
-        )
+        return Error.NONE, await change(_enabled(on))
     except ApiError as fault:
-        response.error_code = fault.error
-    return response
+        return fault.error, 0
 
 
 async def describe_delegation_token(

@@ -55,7 +55,6 @@ from moldau.wire.messages.fetch import (
 
 ROWS_PER_TURN: Final = 2_000
 """Partitions that are looked at before others are served in between."""
-SESSIONS_SINCE: Final = 7
 FOLLOWERS_SERVE_SINCE: Final = 11
 RACK_AWARE: Final = "RackAwareReplicaSelector"
 TOPIC_IDS_SINCE: Final = 13

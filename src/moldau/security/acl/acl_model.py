@@ -73,11 +73,6 @@ class ResourcePattern(NamedTuple):
     name: str
     pattern: PatternType = PatternType.LITERAL
 
-    def applies_to(self, name: str) -> bool:
-        if self.pattern is PatternType.PREFIXED:
-            return name.startswith(self.name)
-        return self.name in (name, WILDCARD)
-
     def __str__(self) -> str:
         return (
             f"ResourcePattern(resourceType={self.type.name}, name={self.name}, "

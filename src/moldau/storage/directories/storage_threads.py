@@ -27,16 +27,6 @@ class Threads(Protocol):
         """Wait until everything given so far is done."""
 
 
-class AtOnce:
-    """Does the work where it stands: for tools and tests, which have no loop."""
-
-    def run(self, work: Work, done: Done) -> None:
-        done(work())
-
-    def stop(self) -> None:
-        pass
-
-
 class OneThread:
     """A single thread, started with the first work."""
 

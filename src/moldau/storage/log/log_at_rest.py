@@ -93,14 +93,6 @@ class RestingLog(KnownLog):
             return epoch, self.epoch_assigned.offset_start
         return None
 
-    def forget_end(self, offset: Offset) -> bool:
-        """Truncate to `offset` if that changes no file; False if it does."""
-        if offset < self.offset_end or self.rest.note.epoch.offset_start >= self.offset_end:
-            return False
-        # A leader that wrote nothing left an epoch that starts at the end: it never was.
-        self.epoch_assigned = None
-        return True
-
     def may_lose_segments(self, now_ms: Millis) -> bool:
         """Whether retention has to look at the files."""
         return self.rest.may_lose_segments(now_ms, self.log_start_offset, self.settings)

@@ -274,9 +274,6 @@ class ProducerStates:
     def has_transactions(self) -> bool:
         return bool(self._ongoing or self._unreplicated)
 
-    def first_undecided_offset(self) -> int | None:
-        return next(iter(self._ongoing), None)
-
     def expire(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have long been silent; how many."""
         idle = [
