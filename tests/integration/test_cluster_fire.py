@@ -26,6 +26,7 @@ from tests.support.fire_load import Load
 from tests.support.histories.judgement import judge
 from tests.support.histories.stage import PARTITIONS as STAGED
 from tests.support.histories.stage import Stage
+from tests.support.secured_cluster import secured_ensemble
 
 TOPIC = "fire"
 PARTITIONS = 6
@@ -39,17 +40,24 @@ UNAVAILABLE_SECONDS_MAX = 30.0
 """A bound that only a fault of the cluster's can break; how long it really took is printed."""
 
 
-def set_on_fire(directory: Path, seconds: float, seed: int) -> None:
+def set_on_fire(directory: Path, seconds: float, seed: int, *, secured: bool = False) -> None:
     draw = random.Random(seed)
-    with (
-        ensemble(directory) as servers,
-        ClusterUnderFire(directory, servers, draw, COMPACTING) as cluster,
-        contextlib.closing(Stage(cluster.bootstrap, random.Random(seed))) as stage,
-    ):
-        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    with contextlib.ExitStack() as stack:
+        locks = None
+        if secured:
+            servers, locks = stack.enter_context(secured_ensemble(directory))
+        else:
+            servers = stack.enter_context(ensemble(directory))
+        cluster = stack.enter_context(ClusterUnderFire(directory, servers, draw, COMPACTING, locks))
+        burn(cluster, seconds, seed, draw)
+
+
+def burn(cluster: ClusterUnderFire, seconds: float, seed: int, draw: random.Random) -> None:
+    with contextlib.closing(Stage(cluster.reach, random.Random(seed))) as stage:
+        admin = AdminClient({**cluster.reach.librdkafka, "log_level": 0})
         eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 3)
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])[TOPIC].result(30)
-        load = Load(cluster.bootstrap, TOPIC, PARTITIONS, RATE)
+        load = Load(cluster.reach, TOPIC, PARTITIONS, RATE)
         load.start()
         stage.start()
         try:
@@ -112,6 +120,18 @@ def _bytes(folder: Path) -> bytes:
 
 def test_some_faults_lose_double_tear_and_reorder_nothing(tmp_path: Path) -> None:
     set_on_fire(tmp_path, SHORT_SECONDS, seeds.one(SHORT_SEED))
+
+
+@pytest.mark.long
+def test_a_secured_cluster_on_a_secured_zookeeper_loses_nothing_either(tmp_path: Path) -> None:
+    set_on_fire(tmp_path, SHORT_SECONDS, seeds.one(SHORT_SEED), secured=True)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_minutes_of_faults_in_a_secured_cluster_lose_nothing_either(tmp_path: Path) -> None:
+    minutes = float(os.environ.get("MOLDAU_FIRE_MINUTES", "15"))
+    set_on_fire(tmp_path, minutes * 60, seeds.one(), secured=True)
 
 
 @pytest.mark.long

@@ -34,7 +34,7 @@ def history_under_faults(directory: Path, seconds: float, seed: int) -> History:
     with (
         ensemble(directory) as servers,
         ClusterUnderFire(directory, servers, draw, COMPACTING) as cluster,
-        contextlib.closing(Stage(cluster.bootstrap, random.Random(seed))) as stage,
+        contextlib.closing(Stage(cluster.reach, random.Random(seed))) as stage,
     ):
         stage.start()
         try:

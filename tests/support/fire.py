@@ -23,6 +23,8 @@ from moldau.testing.broker_process import BrokerProcess, free_port
 from moldau.testing.zookeeper_process import ZooKeeperProcess, four_letters, serves
 from tests.support.eventually import PAUSE_SECONDS, eventually
 from tests.support.gates import Gates
+from tests.support.reach import Reach
+from tests.support.secured_cluster import SecuredCluster
 
 SESSION_TIMEOUT_MS = 2_000
 WHOM = ("broker", "controller", "zookeeper")
@@ -72,10 +74,12 @@ class ClusterUnderFire:
         servers: list[ZooKeeperProcess],
         draw: random.Random,
         settings: Mapping[str, str] | None = None,
+        secured: SecuredCluster | None = None,
     ):
         self.servers = servers
         self.directory = directory
         self._settings = settings or {}
+        self._secured = secured
         self._draw = draw
         self._gates = Gates()
         self._cut_brokers: set[str] = set()
@@ -84,7 +88,8 @@ class ClusterUnderFire:
         self.client_ports: list[int] = []
         for number in range(3):
             self._add_broker(directory / f"broker-{number}", number)
-        self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in self.client_ports)
+        bootstrap = ",".join(f"127.0.0.1:{port}" for port in self.client_ports)
+        self.reach = Reach(bootstrap) if secured is None else secured.reach(bootstrap)
         self.zookeeper = KazooClient(
             ",".join(server.connect for server in servers) + "/kafka", timeout=10
         )
@@ -100,9 +105,13 @@ class ClusterUnderFire:
             return me in self._cut_brokers or server in self._cut_servers
 
         gate = self._gates.open(port, is_shut)
+        secured = self._secured
+        ports = [server.port for server in self.servers]
+        if secured is not None:
+            ports = secured.zookeeper_ports
         ways = [
-            self._gates.open(server.port, lambda _, n=n: has_no_zookeeper(n))  # type: ignore[misc]
-            for n, server in enumerate(self.servers)
+            self._gates.open(port, lambda _, n=n: has_no_zookeeper(n))  # type: ignore[misc]
+            for n, port in enumerate(ports)
         ]
         connect = ",".join(f"127.0.0.1:{way}" for way in ways)
         settings = {
@@ -112,7 +121,12 @@ class ClusterUnderFire:
             "zookeeper.connect": f"{connect}/kafka",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{gate}",
         }
-        self.brokers.append(BrokerProcess(directory, port=port, overrides=settings))
+        if secured is not None:
+            settings |= secured.broker_settings(port, gate)
+        broker = BrokerProcess(directory, port=port, overrides=settings)
+        if secured is not None:
+            broker.probe_context = secured.probe_context
+        self.brokers.append(broker)
         self.client_ports.append(gate)
 
     def __enter__(self) -> ClusterUnderFire:

@@ -22,6 +22,8 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from tests.support.reach import Reach
+
 READ_SECONDS_MAX = 60.0
 CLIENT = {
     # A client gives up on a broker that is silent after a second, and looks around for the leader.
@@ -68,14 +70,14 @@ class Account:
 
 
 class Load:
-    def __init__(self, bootstrap: str, topic: str, partitions: int, rate: float) -> None:
+    def __init__(self, reach: Reach, topic: str, partitions: int, rate: float) -> None:
         self.account = Account(partitions)
         self.seen: list[dict[int, int]] = [{} for _ in range(partitions)]
         """What the group was given: number by offset."""
         self.changed: list[str] = []
         """Offsets that were given twice with different records."""
         self.wait_s_by_fault: dict[str, float] = {}
-        self._bootstrap = bootstrap
+        self._reach = reach.librdkafka
         self._topic = topic
         self._pause_s = 1 / rate
         self._is_over = threading.Event()
@@ -116,7 +118,7 @@ class Load:
         producer = Producer(
             {
                 **CLIENT,
-                "bootstrap.servers": self._bootstrap,
+                **self._reach,
                 "client.id": "fire",
                 "acks": "all",
                 "enable.idempotence": True,
@@ -150,7 +152,7 @@ class Load:
         consumer = Consumer(
             {
                 **CLIENT,
-                "bootstrap.servers": self._bootstrap,
+                **self._reach,
                 "client.id": "fire-group",
                 "group.id": "fire",
                 "enable.auto.commit": True,
@@ -186,7 +188,7 @@ class Load:
 
     def log(self) -> list[dict[int, int]]:
         """What the partitions hold now: number by offset."""
-        settings = {**CLIENT, "bootstrap.servers": self._bootstrap, "client.id": "reader"}
+        settings = {**CLIENT, **self._reach, "client.id": "reader"}
         consumer = Consumer({**settings, "group.id": "reader", "enable.partition.eof": True})
         count = self.account.partitions
         consumer.assign(

@@ -13,6 +13,7 @@ from moldau.metadata.zookeeper_access import (
     ZooKeeperAccess,
     ZooKeeperLogin,
     ZooKeeperTls,
+    acls_of,
     new_client,
     tls_context,
 )
@@ -124,3 +125,11 @@ def looking(access: ZooKeeperAccess) -> Iterator[KazooClient]:
     finally:
         client.stop()
         client.close()
+
+
+def put(client: KazooClient, path: str, data: bytes = b"") -> None:
+    """As a broker that protects its nodes makes it, with what is missing above."""
+    parent = path.rpartition("/")[0]
+    if parent and client.exists(parent) is None:
+        put(client, parent)
+    client.create(path, data, acl=acls_of(path, is_protected=True))

@@ -158,6 +158,7 @@ class Broker:
             self._timers,
             is_alone=self._cluster is None,
         )
+        await self._security.before_settings()
         reading = TopicSettings.read_patiently(self.config, store, self._clock, self._timers)
         self._settings_at_start = await reading
 
@@ -304,6 +305,7 @@ class Broker:
             user_credentials=self._security.user_credentials,
             client_quotas=self._security.client_quotas,
             quotas=self._security.quotas,
+            passwords=self._security.passwords,
             delegation_tokens=self._security.delegation_tokens,
             access_lists=self._security.access_lists,
             authorizer=self._security.authorizer,
@@ -368,7 +370,9 @@ class Broker:
         assert self._replicas is not None
         assert self._services is not None
         assert self._server is not None
-        overrides = dynamic_overrides(image.broker_configs, self.config.node_id)
+        assert self._security is not None
+        stored = dynamic_overrides(image.broker_configs, self.config.node_id)
+        overrides = self._security.passwords.decoded(stored)
         try:
             config = self.config.with_overrides(overrides)
         except ConfigError as fault:

@@ -48,6 +48,23 @@ class LogLevels(Protocol):
         """None returns the logger to the level of its parent."""
 
 
+class PasswordKeeper(Protocol):
+    """What becomes of passwords that are set while the broker runs."""
+
+    def encoded(self, broker: str, overrides: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """As they may be stored. Raises ApiError if they may not."""
+
+
+class PlainPasswords:
+    """Stored as they are, where nobody else can read them."""
+
+    def encoded(self, broker: str, overrides: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        return overrides
+
+
+PLAIN_PASSWORDS = PlainPasswords()
+
+
 class ClusterMember(Protocol):
     """This broker as one of several (`cluster/membership.py`)."""
 
@@ -112,5 +129,6 @@ class Services:
     """None where no authorizer is configured."""
     authorizer: Authorizer = OPEN_AUTHORIZER
     quotas: QuotaKeeper = OPEN_QUOTAS
+    passwords: PasswordKeeper = PLAIN_PASSWORDS
     member: ClusterMember | None = None
     """None where the broker stands alone."""

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from moldau.testing.broker_process import HOST, free_ports
@@ -129,8 +129,10 @@ def zookeeper(
 
 
 @contextlib.contextmanager
-def ensemble(directory: Path, size: int = 3) -> Iterator[list[ZooKeeperProcess]]:
-    """Several servers that agree among themselves."""
+def ensemble(
+    directory: Path, size: int = 3, *, more: Sequence[str] = (), java_options: str = ""
+) -> Iterator[list[ZooKeeperProcess]]:
+    """Several servers that agree among themselves; `more`: further lines for each."""
     ports = free_ports(3 * size)
     members = "\n".join(
         f"server.{n + 1}={HOST}:{ports[3 * n + 1]}:{ports[3 * n + 2]}" for n in range(size)
@@ -140,8 +142,9 @@ def ensemble(directory: Path, size: int = 3) -> Iterator[list[ZooKeeperProcess]]
         home = directory / f"zookeeper-{number + 1}"
         (home / "data").mkdir(parents=True)
         (home / "data" / "myid").write_text(f"{number + 1}\n")
-        more = f"initLimit=10\nsyncLimit=5\n{members}"
-        servers.append(ZooKeeperProcess(home, ports[3 * number], more))
+        own = more[number] if more else ""
+        lines = f"initLimit=10\nsyncLimit=5\n{members}\n{own}"
+        servers.append(ZooKeeperProcess(home, ports[3 * number], lines, java_options))
     try:
         for server in servers:
             server.start()

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException
 from moldau import Consumer, OffsetAndMetadata, Producer, TopicPartition
 from moldau.errors import KafkaError as MoldauError
 from tests.support.histories.model import Place, Read
+from tests.support.reach import Reach
 
 TRANSACTION_TIMEOUT_MS = 20_000
 CALL_SECONDS_MAX = 15.0
@@ -55,9 +56,9 @@ class Library(Protocol):
 class Moldau:
     name = "moldau"
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, reach: Reach) -> None:
         self._common: dict[str, Any] = {
-            "bootstrap.servers": bootstrap,
+            **reach.moldau,
             "request.timeout.ms": 2000,
             "metadata.max.age.ms": 1000,
             "reconnect.backoff.ms": 50,

@@ -9,6 +9,7 @@ as what a client does that dies: nobody knows whether it happened. The next sess
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import pickle
 import select
@@ -29,6 +30,7 @@ from tests.support.histories.libraries import (
 )
 from tests.support.histories.librdkafka_calls import LENGTH, READ_SECONDS_MAX, send
 from tests.support.histories.model import Place, Read
+from tests.support.reach import Reach
 
 ROOT = Path(__file__).parents[3]
 # Longer than most calls may take by their own limits; `flush` has a longer one.
@@ -39,9 +41,10 @@ FLUSH_SECONDS_MAX = CALL_SECONDS_MAX * 8 + 30
 class ForeignProcess:
     """One process of librdkafka, asked one call at a time."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, reach: Reach) -> None:
+        settings = json.dumps(reach.librdkafka)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.histories.librdkafka_calls", bootstrap],
+            [sys.executable, "-m", "tests.support.histories.librdkafka_calls", settings],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
@@ -111,8 +114,8 @@ class Refused(ForeignClientGone):
 class Librdkafka:
     name = "librdkafka"
 
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
         self._own = threading.local()
         self._all: list[ForeignProcess] = []
 
@@ -143,7 +146,7 @@ class Librdkafka:
     def _process(self) -> ForeignProcess:
         process: ForeignProcess | None = getattr(self._own, "process", None)
         if process is None or process.is_gone:
-            process = self._own.process = ForeignProcess(self._bootstrap)
+            process = self._own.process = ForeignProcess(self._reach)
             self._all.append(process)
         return process
 

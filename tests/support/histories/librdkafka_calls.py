@@ -8,6 +8,7 @@ the other end.
 from __future__ import annotations
 
 import faulthandler
+import json
 import os
 import pickle
 import struct
@@ -52,8 +53,9 @@ class Calls:
     """What the other end may ask for: each method is a call. One writer and one reader at a time;
     a second one takes the place of the first, which is forgotten as it is."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self._common = {**COMMON, "bootstrap.servers": bootstrap}
+    def __init__(self, reach: Mapping[str, str]) -> None:
+        self._reach = reach
+        self._common = {**COMMON, **reach}
         self._producer: Any = None
         self._consumer: Any = None
         self._positions: dict[Place, int] = {}
@@ -174,7 +176,7 @@ class Calls:
     ) -> tuple[dict[Place, tuple[tuple[int, str], ...]], dict[Place, int]]:
         """The committed records of every place, and where each ends."""
         settings = {
-            "bootstrap.servers": self._common["bootstrap.servers"],
+            **self._reach,
             "group.id": "last",
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
@@ -199,8 +201,8 @@ class Calls:
         return {place: tuple(records) for place, records in found.items()}, ends
 
 
-def serve(bootstrap: str, questions: IO[bytes], answers: IO[bytes]) -> None:
-    calls = Calls(bootstrap)
+def serve(reach: Mapping[str, str], questions: IO[bytes], answers: IO[bytes]) -> None:
+    calls = Calls(reach)
     while head := questions.read(LENGTH.size):
         name, arguments = pickle.loads(questions.read(*LENGTH.unpack(head)))
         result, refusal = None, None
@@ -217,6 +219,6 @@ if __name__ == "__main__":
     # Whatever prints must not print between two answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    serve(sys.argv[1], sys.stdin.buffer, answers)
+    serve(json.loads(sys.argv[1]), sys.stdin.buffer, answers)
     # A client that hangs while it is destroyed may not hold up the end of its process.
     os._exit(0)

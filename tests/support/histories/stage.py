@@ -30,6 +30,7 @@ from tests.support.histories.clients import (
 from tests.support.histories.libraries import FAULTS, Library, Moldau
 from tests.support.histories.librdkafka import Librdkafka
 from tests.support.histories.model import History, Look, Outcome, Place
+from tests.support.reach import Reach
 
 LIST, OUT, KEYS = "list", "out", "keys"
 GROUP = "processors"
@@ -49,11 +50,11 @@ def places(topic: str) -> list[Place]:
 
 
 class Stage:
-    def __init__(self, bootstrap: str, draw: random.Random) -> None:
+    def __init__(self, reach: Reach, draw: random.Random) -> None:
         self.notes = Notes()
-        self._bootstrap = bootstrap
-        self._foreign = Librdkafka(bootstrap)
-        self.clients: list[Client] = self._clients(Moldau(bootstrap), draw)
+        self._reach = reach
+        self._foreign = Librdkafka(reach)
+        self.clients: list[Client] = self._clients(Moldau(reach), draw)
         self.clients += self._clients(self._foreign, draw)
         self._looker = threading.Thread(target=self._look_on, daemon=True)
 
@@ -70,7 +71,7 @@ class Stage:
         ]
 
     def start(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        admin = AdminClient({**self._reach.librdkafka, "log_level": 0})
         eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 3, END_SECONDS_MAX)
         topics = [NewTopic(LIST, PARTITIONS[LIST], 3), NewTopic(OUT, PARTITIONS[OUT], 3)]
         topics.append(NewTopic(KEYS, PARTITIONS[KEYS], 3, config=COMPACTED))
@@ -82,7 +83,7 @@ class Stage:
 
     def compact_internal_topics(self) -> None:
         """Let their segments be young ones too, now that they are there."""
-        admin = AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0})
+        admin = AdminClient({**self._reach.librdkafka, "log_level": 0})
         operation = AlterConfigOpType.SET
         resources = [
             ConfigResource(

@@ -6,6 +6,7 @@ import hmac
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from moldau.broker.access.dynamic_passwords import DynamicPasswords
 from moldau.broker.access.list_authorizer import ListAuthorizer
 from moldau.broker.access.quota_keeper import ClientQuotaKeeper
 from moldau.broker.background_jobs import Background
@@ -54,6 +55,8 @@ class SecurityParts:
         self._around = around
         self._timers = timers
         clock = around.clock
+        self._store = store
+        self.passwords = DynamicPasswords(config(), around.random_bytes)
         self.user_credentials = UserCredentials(
             store, clock=clock, timers=timers, is_alone=is_alone
         )
@@ -153,6 +156,10 @@ class SecurityParts:
             return None if credential is None else ScramAccount(credential, name)
 
         return look_up
+
+    async def before_settings(self) -> None:
+        """Before anybody reads the settings in the tree. Raises StoreError."""
+        await self._patiently(lambda: self.passwords.encode_anew(self._store))
 
     async def open(self) -> None:
         """Before clients are let in; waits for an ensemble that elects a leader just now. Raises

@@ -30,8 +30,15 @@ NO_METRICS = "metrics are not kept yet"
 KERNEL_BUFFERS = "the kernel sizes the buffers of connections between brokers"
 COPIES_IN_TURN = "copies between directories take turns, a slice at a time"
 AS_THEY_COME = "requests to ZooKeeper are sent as they come, in order"
-NO_ENCODER = "dynamic passwords are kept in the metadata store as they are"
 REPLACED = "Apache Kafka dropped it, and nothing here needs it"
+KEY_FACTORIES = tuple(f"PBKDF2WithHmacSHA{bits}" for bits in (512, 384, 256, 224, 1))
+CIPHERS = ("AES/CBC/PKCS5Padding", "AES/GCM/NoPadding")
+KEY_BITS = (128, 192, 256)
+
+
+def key_length_fault(bits: int) -> str | None:
+    return None if bits in KEY_BITS else f"must be one of {', '.join(map(str, KEY_BITS))}"
+
 
 # Rows stay compact, so that the table can be read as one.
 # fmt: off
@@ -206,8 +213,24 @@ class ClusterSettings(Settings):
         no_effect="there is no other kind of metadata to migrate to",
         doc="Kept from old releases: move metadata from ZooKeeper to KRaft.")
     password_encoder_secret: Password | None = setting(
-        "password.encoder.secret", no_effect=NO_ENCODER,
-        doc="Secret with which dynamic passwords are encoded.")
+        "password.encoder.secret",
+        doc="Secret with which passwords are encrypted that are set while the broker runs, in "
+            "ZooKeeper. Without it they cannot be set there.")
+    password_encoder_old_secret: Password | None = setting(
+        "password.encoder.old.secret",
+        doc="The secret before that: what it encrypted is encrypted anew at the start.")
+    password_encoder_keyfactory_algorithm: str | None = setting(
+        "password.encoder.keyfactory.algorithm", one_of=KEY_FACTORIES,
+        doc="How the key is made of the secret; without it PBKDF2WithHmacSHA512.")
+    password_encoder_cipher_algorithm: str = setting(
+        "password.encoder.cipher.algorithm", "AES/CBC/PKCS5Padding", one_of=CIPHERS,
+        doc="How passwords are encrypted.")
+    password_encoder_key_length: int = setting(
+        "password.encoder.key.length", 128, check=key_length_fault,
+        doc="Bits of the key.")
+    password_encoder_iterations: int = setting(
+        "password.encoder.iterations", 4096, at_least=1024, at_most=1_000_000,
+        doc="Rounds in which the key is made of the secret.")
 
     # Quotas
     quota_window_num: int = setting(

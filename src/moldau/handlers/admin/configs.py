@@ -238,7 +238,8 @@ def _change(
         overrides = changed_overrides(
             BrokerConfig, changes, present, lambda row: getattr(on.config, row.name) or ()
         )
-        return ConfigChange(ResourceType.BROKER, name, overrides, replace_all)
+        stored = on.passwords.encoded(name, overrides)
+        return ConfigChange(ResourceType.BROKER, name, stored, replace_all)
     if kind == ResourceType.GROUP:
         present = image.group_configs.get(name, {})
         overrides = changed_overrides(GroupConfig, changes, present, lambda row: row.default)

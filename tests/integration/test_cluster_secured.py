@@ -1,0 +1,221 @@
+"""Three brokers with every lock, on a ZooKeeper with every lock: what changes is known everywhere.
+
+SASL_SSL for clients and among the brokers, access control lists, log-ins to ZooKeeper over TLS, and
+nodes that are the brokers' own.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+
+import moldau
+from moldau.errors import SaslAuthenticationError
+from moldau.security.password_encoding import PasswordEncoder
+from moldau.testing.broker_process import BrokerProcess, free_ports
+from tests.support.eventually import eventually
+from tests.support.fire import SETTINGS
+from tests.support.secured_cluster import CLIENT, OPERATOR, SecuredCluster
+from tests.support.secured_zookeeper import looking, secured_zookeeper
+
+SECONDS_MAX = 30
+SECRET = "encoders-own"
+BOB = "bob"
+
+
+class Secured:
+    def __init__(self, directory: Path, locks: SecuredCluster) -> None:
+        self.locks = locks
+        connect = f"{locks.zookeeper.encrypted}/kafka"
+        self.brokers = []
+        for number, port in enumerate(free_ports(3)):
+            settings = {
+                **SETTINGS,
+                "broker.id": str(number),
+                "zookeeper.connect": connect,
+                "zookeeper.session.timeout.ms": "6000",
+                "password.encoder.secret": SECRET,
+                **locks.broker_settings(port, port),
+            }
+            broker = BrokerProcess(directory / f"broker-{number}", port=port, overrides=settings)
+            broker.probe_context = locks.probe_context
+            self.brokers.append(broker)
+        self.bootstrap = ",".join(broker.bootstrap for broker in self.brokers)
+
+    def admin(self, user: str = OPERATOR) -> AdminClient:
+        return AdminClient({**self.locks.reach(self.bootstrap, user).librdkafka, "log_level": 0})
+
+    def producer(self, **more: str) -> Producer:
+        reach = self.locks.reach(self.bootstrap, CLIENT).librdkafka
+        return Producer({**reach, "log_level": 0, "acks": "1", **more})
+
+    def isr(self, topic: str) -> list[int]:
+        found = self.admin().list_topics(topic, timeout=SECONDS_MAX).topics[topic]
+        return [len(partition.isrs) for partition in found.partitions.values()]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    directory = tmp_path_factory.mktemp("secured")
+    with secured_zookeeper(directory) as server, ExitStack() as running:
+        locks = SecuredCluster(directory, [server.process], [server.secure_port])
+        locks.write_first_users()
+        made = Secured(directory, locks)
+        for broker in made.brokers:
+            running.callback(broker.kill)
+            broker.spawn()
+        for broker in made.brokers:
+            broker.wait_until_it_answers()
+        admin = made.admin()
+        eventually(lambda: len(admin.list_topics(timeout=SECONDS_MAX).brokers) == 3)
+        placed = [[0, 1, 2], [1, 2, 0], [2, 0, 1]]
+        topic = NewTopic("orders", 3, replica_assignment=placed)
+        admin.create_topics([topic])["orders"].result(SECONDS_MAX)
+        eventually(lambda: made.isr("orders") == [3, 3, 3])
+        yield made
+
+
+def test_transactions_are_written_and_replicated(secured: Secured) -> None:
+    producer = secured.producer(**{"transactional.id": "t", "acks": "all"})
+    producer.init_transactions(SECONDS_MAX)
+    producer.begin_transaction()
+    for partition in range(3):
+        producer.produce("orders", b"x" * 1000, partition=partition)
+    producer.commit_transaction(SECONDS_MAX)
+    eventually(lambda: secured.isr("__transaction_state") == [3, 3, 3])
+
+
+def refusal(producer: Producer, partition: int) -> int:
+    """What the leader of the partition says of one record. A producer that was refused believes
+    it of the whole topic for a while."""
+    told: list[KafkaError | None] = []
+    producer.produce("orders", b"?", partition=partition, on_delivery=lambda f, _: told.append(f))
+    producer.flush(SECONDS_MAX)
+    assert len(told) == 1
+    return 0 if told[0] is None else told[0].code()
+
+
+def seconds_until(checks: list[Callable[[], bool]]) -> float:
+    """Until all of them have come true, asked one after the other; printed for people."""
+    began = time.monotonic()
+    for check in checks:
+        eventually(check, SECONDS_MAX)
+    return time.monotonic() - began
+
+
+def test_access_control_lists_reach_every_broker(secured: Secured) -> None:
+    admin = secured.admin()
+    everyone = [secured.producer() for _ in range(3)]
+    assert [refusal(each, n) for n, each in enumerate(everyone)] == [0, 0, 0]
+    deny = AclBinding(
+        ResourceType.TOPIC,
+        "orders",
+        ResourcePatternType.LITERAL,
+        f"User:{CLIENT}",
+        "*",
+        AclOperation.WRITE,
+        AclPermissionType.DENY,
+    )
+    denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
+    admin.create_acls([deny])[deny].result(SECONDS_MAX)
+    took = seconds_until(
+        [lambda p=p: refusal(everyone[p], p) == denied for p in range(3)]  # type: ignore[misc]
+    )
+    print(f"a denial was known to all brokers after {took:.3f} s")
+    wanted = AclBindingFilter(*[getattr(deny, name) for name in FIELDS])
+    (gone,) = admin.delete_acls([wanted]).values()
+    assert gone.result(SECONDS_MAX) == [deny]
+    took = seconds_until(
+        [lambda p=p: refusal(secured.producer(), p) == 0 for p in range(3)]  # type: ignore[misc]
+    )
+    print(f"its end was known to all brokers after {took:.3f} s")
+
+
+FIELDS = (
+    "restype",
+    "name",
+    "resource_pattern_type",
+    "principal",
+    "host",
+    "operation",
+    "permission_type",
+)
+
+
+def is_let_in(secured: Secured, broker: BrokerProcess, password: str) -> bool:
+    try:
+        with moldau.Admin(secured.locks.reach(broker.bootstrap, BOB, password).moldau) as admin:
+            admin.describe_cluster()
+    except SaslAuthenticationError:
+        return False
+    return True
+
+
+def test_users_and_their_passwords_reach_every_broker(secured: Secured) -> None:
+    admin = secured.admin()
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+
+    def change(to: UserScramCredentialUpsertion | UserScramCredentialDeletion) -> None:
+        for done in admin.alter_user_scram_credentials([to]).values():
+            done.result(SECONDS_MAX)
+
+    def everywhere(password: str, expected: bool, what: str) -> None:
+        took = seconds_until(
+            [
+                lambda b=b: is_let_in(secured, b, password) is expected  # type: ignore[misc]
+                for b in secured.brokers
+            ]
+        )
+        print(f"{what} was known to all brokers after {took:.3f} s")
+
+    assert not is_let_in(secured, secured.brokers[0], "first")
+    change(UserScramCredentialUpsertion(BOB, info, b"first"))
+    everywhere("first", True, "a user")
+    change(UserScramCredentialUpsertion(BOB, info, b"second"))
+    everywhere("second", True, "another password")
+    everywhere("first", False, "the end of the first")
+    change(UserScramCredentialDeletion(BOB, ScramMechanism.SCRAM_SHA_512))
+    everywhere("second", False, "the end of the user")
+
+
+def test_a_password_that_is_set_at_run_time_is_encrypted_in_zookeeper(secured: Secured) -> None:
+    key = "listener.name.sasl_ssl.ssl.key.password"
+    admin = secured.admin()
+
+    def change(operation: AlterConfigOpType, value: str | None) -> None:
+        entry = ConfigEntry(key, value, incremental_operation=operation)
+        resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+        (done,) = admin.incremental_alter_configs([resource]).values()
+        done.result(SECONDS_MAX)
+
+    change(AlterConfigOpType.SET, "dyn4mic")
+    with looking(secured.locks.access) as tree:
+        data, _ = tree.get("/config/brokers/1")
+    assert b"dyn4mic" not in data and b"encryptedPassword:" in data
+    text = json.loads(data)["config"][key]
+    assert PasswordEncoder(SECRET, bytes).decode(text) == "dyn4mic"
+    assert "dyn4mic" not in "".join(broker.log_text for broker in secured.brokers)
+    change(AlterConfigOpType.DELETE, None)
