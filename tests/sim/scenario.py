@@ -66,6 +66,7 @@ class Scenario:
             (self._reset, 2),
             (self._expire, 2),
             (self._depose, 1),
+            (self._elect, 1),
         ]
 
     def run(self) -> Outcome:
@@ -195,6 +196,9 @@ class Scenario:
         if tree.tree.find(paths.CONTROLLER) is not None:
             self.world.note("/controller is deleted")
             tree.write([Delete(paths.CONTROLLER)], None)
+
+    def _elect(self) -> None:
+        self.ensemble.elect(self.chance.choice([100, 600, 3_000]) * 1000)
 
     # The end
 

@@ -5,12 +5,15 @@ There are three servers. A write is decided by the leader and reaches each serve
 its own, in the order of the writes; a session is with one of them and reads what that one has. So
 a read may be older than another broker's write that is done, never older than what the session has
 seen before. A session's requests are served one after the other: who writes and then reads sees
-the write. News of a change come before the answer to any read that sees it.
+the write. News of a change come before the answer to any read that sees it. A watch fires once: it
+is set again when its news have arrived, by a request that goes ahead of the reads of whoever is
+told, and of what changes until then no news come.
 
 Requests and answers of a session travel in order, over the simulated network's cuts. The ensemble
 ends a session that it has not heard of for the session time-out; the broker learns of that when it
 is heard again. A broker that hears nothing for two thirds of that time gives up its calls, whose
-outcome nobody knows then: a write that was on its way may still be done.
+outcome nobody knows then: a write that was on its way may still be done. While the ensemble elects
+a leader nobody is connected, and no session ends.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from moldau.metadata.store import Node, NoNode, Op, SessionState, StoreError, StoreUnavailable
+from moldau.metadata.watches import WatchHandle
 from moldau.metadata.znode_tree import Change, Planned, ZnodeTree
 from moldau.testing.shared_tree import SharedTree, TreeSession
 from tests.sim.network import Network
@@ -85,6 +89,8 @@ class Ensemble:
         self.tree = Quorum(self.world)
         self.timeout_us = session_timeout_ms * 1000
         self._sessions: list[SimSession] = []
+        self.is_electing = False
+        """The servers have no leader: they serve nobody, and end no session."""
         self.world.after(BEAT_US, self._beat)
 
     def session(self, loop: SimLoop) -> SimSession:
@@ -99,6 +105,22 @@ class Ensemble:
         if session in self._sessions:
             self._sessions.remove(session)
             session.server.sessions.remove(session)
+
+    def elect(self, delay_us: int) -> None:
+        """The leader is lost: all connections break, until there is another one."""
+        if self.is_electing:
+            return
+        self.world.note(f"{ZOOKEEPER} elects a leader")
+        self.is_electing = True
+        for session in self._sessions:
+            session.break_connection()
+        self.world.after(delay_us, self._elected)
+
+    def _elected(self) -> None:
+        """A new leader gives every session its whole time-out again."""
+        self.is_electing = False
+        for session in self._sessions:
+            session.is_heard()
 
     def _beat(self) -> None:
         self.world.after(BEAT_US, self._beat)
@@ -136,6 +158,8 @@ class SimSession(TreeSession):
         """Something did not arrive: the connection is broken and has to be made anew."""
         self._number = 0
         """Of the connection: what belongs to an earlier one is lost."""
+        self._unset: set[str] = set()
+        """Watched paths whose watch is not set at the server, or no longer."""
         self._calls: dict[asyncio.Future[Any], None] = {}
         self._there_us = 0
         self._back_us = 0
@@ -145,7 +169,7 @@ class SimSession(TreeSession):
     @property
     def is_reachable(self) -> bool:
         cut = self._ensemble.network.is_cut(self.loop.name, ZOOKEEPER)
-        return not (cut or self.loop.is_ended)
+        return not (cut or self.loop.is_ended or self._ensemble.is_electing)
 
     def beat(self) -> None:
         now_us = self._world.now_us
@@ -156,10 +180,20 @@ class SimSession(TreeSession):
             if not self._has_expired:
                 self._heard_us = now_us
             self._come_back()
+        elif self._ensemble.is_electing:
+            return
         elif silent_us > self._ensemble.timeout_us:
             self.end_session()
         elif silent_us > self._ensemble.timeout_us * 2 // 3 and not self._is_suspended:
             self._suspend()
+
+    def break_connection(self) -> None:
+        """By the server's side. Whoever is cut off hears nothing of it."""
+        if not (self._ensemble.network.is_cut(self.loop.name, ZOOKEEPER) or self.loop.is_ended):
+            self._suspend()
+
+    def is_heard(self) -> None:
+        self._heard_us = self._world.now_us
 
     def end_session(self) -> None:
         """The ensemble gives it up."""
@@ -204,6 +238,8 @@ class SimSession(TreeSession):
         self.server = self._chance.choice(self._quorum.servers)
         self.server.catch_up(max(seen, self.server.applied))
         self.server.sessions.append(self)
+        for path in self._watches.paths():
+            self._set_watch(path)
 
     # Calls
 
@@ -234,11 +270,23 @@ class SimSession(TreeSession):
         number: int = await self._start(lambda tree: tree.transaction)
         return number
 
+    def watch(self, path: str, listener: Callable[[str], None]) -> WatchHandle:
+        handle = super().watch(path, listener)
+        self._set_watch(path)
+        return handle
+
     async def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
             self._shared.end(self)
             self._ensemble.over(self)
+
+    def _set_watch(self, path: str) -> None:
+        """A request like others: those that are started later are served later."""
+        self._unset.add(path)
+        answer = self._start(lambda _: self._unset.discard(path))
+        # One that is not answered is set anew with the next connection.
+        answer.add_done_callback(self._answered)
 
     def _start(
         self, read: Callable[[ZnodeTree], Any] | None, ops: Sequence[Op] = ()
@@ -286,7 +334,8 @@ class SimSession(TreeSession):
         """A write has come to the leader. If the connection is gone it is done all the same, until
         the session is with another server."""
         is_moved = call.number != self._number and not self._is_suspended
-        if is_moved or self._has_expired or self._is_closed:
+        has_no_leader = self._ensemble.is_electing
+        if is_moved or has_no_leader or self._has_expired or self._is_closed:
             return
         outcome = _outcome_of(lambda: self._shared.write(call.ops, self))
         self._reached = len(self._quorum.entries), call, outcome
@@ -297,8 +346,20 @@ class SimSession(TreeSession):
             self._reply(_settle, call.answer, outcome)
 
     def hear(self, events: Sequence[str]) -> None:
-        if events and not self._has_expired and not self._is_lost():
-            self._reply(self._watches.tell, events)
+        if self._has_expired or not events:
+            return
+        watched = set(self._watches.paths())
+        fired = [path for path in events if path in watched and path not in self._unset]
+        if fired and not self._is_lost():
+            self._unset.update(fired)
+            self._reply(self._fired, fired)
+
+    def _fired(self, paths: Sequence[str]) -> None:
+        watched = set(self._watches.paths())
+        for path in dict.fromkeys(paths):
+            if path in watched:
+                self._set_watch(path)
+        self._watches.tell(paths)
 
     def _reply(self, call: Callable[..., None], *of: Any) -> None:
         self._back_us = max(self._back_us, self._world.now_us + self._delay_us())

@@ -310,6 +310,32 @@ def test_epochs_beyond_the_end_are_forgotten(bench: LogBench) -> None:
     assert bench.crash_and_open().latest_epoch == 1
 
 
+def test_a_log_that_died_before_it_started_over_knows_nothing_of_before(
+    bench: LogBench,
+) -> None:
+    offset = bench.log.segments.active.base_offset
+    assert offset
+    assert f"{offset:020d}.snapshot" in bench.files(".snapshot")
+    bench.log.segments.cool()
+    for suffix in (".log", ".index", ".timeindex", ".txnindex"):
+        for name in bench.files(suffix):
+            (bench.directory / name).unlink()
+    bench.log_start_offset = offset
+    log = bench.open(clean=False)
+    assert (log.log_start_offset, log.offset_end, log.latest_epoch) == (offset, offset, -1)
+    assert list(log.producers.entries) == []
+    assert bench.files(".snapshot") == []
+
+
+def test_a_log_that_starts_over_where_it_has_been_before_knows_nothing_of_then(
+    bench: LogBench,
+) -> None:
+    offset = bench.log.segments.active.base_offset
+    bench.log.truncate_fully(offset)
+    assert list(bench.log.producers.entries) == []
+    assert list(bench.crash_and_open().producers.entries) == []
+
+
 def test_large_batches_are_recovered_too(tmp_path: Path) -> None:
     bench = LogBench(tmp_path)
     for size in (10, 1_500_000, 3_000_000, 20):

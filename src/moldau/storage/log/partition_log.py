@@ -428,13 +428,18 @@ class PartitionLog(KnownLog):
             create_segment, self.directory, offset_start, self._settings, self._clock.wall_ms()
         )
         with faults_kept(self):
-            self.segments = start_over(self.segments, self.directory, fresh, self._cut_off)
+            self.segments = start_over(self.segments, self.directory, fresh, self._cut_off_all)
             self.log_start_offset = self.offset_end = offset_start
             self._epochs.clear()
             self._after_truncation()
 
     def _cut_off(self, segments: list[Segment]) -> None:
         self._delete(segments, "truncation")
+
+    def _cut_off_all(self, segments: list[Segment]) -> None:
+        self._cut_off(segments)
+        # What producers wrote before is gone, wherever the log goes on.
+        remove_snapshots(self.directory)
 
     def _after_truncation(self) -> None:
         self.truncations += 1

@@ -72,9 +72,10 @@ def read_snapshot(directory: str, offset: int) -> list[ProducerEntry]:
     return decode_snapshot(content, path)
 
 
-def remove_snapshots(directory: str, *, before: int) -> None:
+def remove_snapshots(directory: str, *, before: int | None = None) -> None:
+    """Those before an offset, or all."""
     for offset in snapshot_offsets(os.listdir(directory)):
-        if offset < before:
+        if before is None or offset < before:
             remove_if_there(snapshot_path(directory, offset))
 
 

@@ -32,7 +32,11 @@ from moldau.storage.log_files import LOG_SUFFIX, sync_directory, sync_file
 from moldau.storage.log_settings import LogSettings
 from moldau.storage.log_state.leader_epoch_checkpoint import EpochFile
 from moldau.storage.log_state.leader_epoch_history import UNDEFINED_EPOCH, EpochStart
-from moldau.storage.log_state.producer_snapshots import snapshot_offsets, write_snapshot
+from moldau.storage.log_state.producer_snapshots import (
+    remove_snapshots,
+    snapshot_offsets,
+    write_snapshot,
+)
 from moldau.storage.log_state.producer_state import ProducerStates
 from moldau.storage.recovery.directory_leftovers import remove_stray_snapshots, tidy
 from moldau.storage.recovery.index_sanity_check import (
@@ -91,6 +95,7 @@ def load_log(known: Recovery) -> LoadedLog:
     if segments and segments[-1].offset_end < known.log_start_offset:
         known = _without_log_start(known, segments)
     if not segments:
+        _forget_records(directory, epochs)
         segments = [create_segment(directory, known.log_start_offset, settings, now_ms)]
     log_start_offset = known.log_start_offset
     offset_end = max(segments[-1].offset_end, log_start_offset)
@@ -114,6 +119,14 @@ def load_log(known: Recovery) -> LoadedLog:
         sync_file(segments[-1].path(LOG_SUFFIX))
         sync_directory(directory)
     return LoadedLog(segments, log_start_offset, recovery_point, producers, epochs, snapshot_offset)
+
+
+def _forget_records(directory: str, epochs: EpochFile) -> None:
+    """The log is new, or died while it was to start over: what is still known of producers and
+    leader epochs is of records that are gone."""
+    remove_snapshots(directory)
+    if not epochs.is_empty:
+        epochs.clear()
 
 
 def _without_log_start(known: Recovery, segments: list[Segment]) -> Recovery:
