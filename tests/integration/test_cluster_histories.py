@@ -2,8 +2,9 @@
 
 Moldau's client and librdkafka append and read in transactions, process one topic into another in a
 group, and write plain records, on topics of which one is compacted all the while; the internal
-topics are compacted too. Brokers, the controller and ZooKeeper's leader are killed, held and cut
-off. The short form runs for some 15 seconds, the long one for MOLDAU_HISTORY_MINUTES (10).
+topics are compacted too. Brokers, the controller and ZooKeeper's leader are killed, held, cut off
+and lose their connections. The short form runs for some 15 seconds, the long one for
+MOLDAU_HISTORY_MINUTES (10).
 """
 
 from __future__ import annotations

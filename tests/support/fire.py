@@ -1,7 +1,8 @@
 """Three brokers on an ensemble of three ZooKeeper servers, with gates on every way between them.
 
 One fault at a time is started and ended: a process is killed and started again, held for longer
-than its session lasts, or cut off from everybody. Which ones, and for how long, comes from a seed.
+than its session lasts, cut off from everybody, or loses all its connections and what was on its way
+on them. Which ones, and for how long, comes from a seed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from tests.support.secured_cluster import SecuredCluster
 
 SESSION_TIMEOUT_MS = 2_000
 WHOM = ("broker", "controller", "zookeeper")
-HOW = ("kill", "pause", "cut off")
+RESET = "reset"
+HOW = ("kill", "pause", "cut off", RESET)
+RESET_SECONDS = (0.05, 1.0)
+"""For so long what is on its way gathers, to be lost."""
 RECOVERY_SECONDS_MAX = 60.0
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
@@ -226,6 +230,8 @@ class ClusterUnderFire:
             number = self._draw.randrange(3)
         longest = SESSION_TIMEOUT_MS / 1000 * 2.2
         shortest = 0.2 if how == "kill" else SESSION_TIMEOUT_MS / 1000 * 1.3
+        if how == RESET:
+            shortest, longest = RESET_SECONDS
         return Fault(whom, how, number, self._draw.uniform(shortest, longest))
 
     def begin(self, fault: Fault) -> None:
@@ -255,8 +261,14 @@ class ClusterUnderFire:
             assert process is not None
             process.send_signal(signal.SIGCONT)
         else:
-            self._cut_brokers.clear()
-            self._gates.look()
+            self._open_again(how)
+
+    def _open_again(self, how: str) -> None:
+        if how == RESET:
+            self._gates.break_shut()
+        self._cut_brokers.clear()
+        self._cut_servers.clear()
+        self._gates.look()
 
     def _begin_at_server(self, how: str, number: int) -> None:
         if how == "kill":
@@ -274,8 +286,7 @@ class ClusterUnderFire:
         elif how == "pause":
             self.servers[number].send(signal.SIGCONT)
         else:
-            self._cut_servers.clear()
-            self._gates.look()
+            self._open_again(how)
 
 
 def _somebody(active_controllers: Callable[[], int]) -> int:

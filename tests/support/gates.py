@@ -1,8 +1,9 @@
 """Ports in front of real servers that can be shut, as if a cable were pulled.
 
 Nothing passes a shut gate in either direction, and nobody is told: connections stay open and what
-was on its way arrives once the gate opens again. Who calls is known from the client id in the first
-request, so that the way of one broker to another can be shut on its own.
+was on its way arrives once the gate opens again; or they are broken, and it is lost. Who calls is
+known from the client id in the first request, so that the way of one broker to another can be shut
+on its own.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Gates:
         self._changed = asyncio.Event()
         self._servers: list[asyncio.Server] = []
         self._links: set[asyncio.Task[None]] = set()
+        self._shut: dict[asyncio.Task[None] | None, Callable[[], bool]] = {}
+        """Whether the gate of a link is shut for its caller."""
 
     def open(self, target_port: int, is_shut: IsShut) -> int:
         """The port of a new gate in front of that one."""
@@ -55,6 +58,17 @@ class Gates:
 
         self._own.post(turn)
 
+    def break_shut(self) -> None:
+        """Break every connection that a shut gate holds up: what is on its way never arrives, and
+        both ends are told."""
+
+        async def turn() -> None:
+            for link, is_shut in list(self._shut.items()):
+                if link is not None and is_shut():
+                    link.cancel()
+
+        self._own.run(turn())
+
     def close(self) -> None:
         async def end() -> None:
             for server in self._servers:
@@ -78,6 +92,7 @@ class Gates:
         try:
             first = await reader.read(CHUNK_BYTES)
             caller = _client_id(first)
+            self._shut[asyncio.current_task()] = lambda: is_shut(caller)
             await self._until_open(is_shut, caller)
             far_reader, far_writer = await asyncio.open_connection(HOST, target_port)
             far_writer.write(first)
@@ -94,6 +109,7 @@ class Gates:
         except OSError:
             pass  # a server that is down refuses
         finally:
+            self._shut.pop(asyncio.current_task(), None)
             writer.transport.abort()
             if far_writer is not None:
                 far_writer.transport.abort()
