@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from moldau.metadata.store import Node, NoNode, Op, SessionState, StoreError, StoreUnavailable
-from moldau.metadata.watches import WatchHandle
+from moldau.metadata.watch_registry import WatchHandle
 from moldau.metadata.znode_tree import Change, Planned, ZnodeTree
 from moldau.testing.shared_tree import SharedTree, TreeSession
 from tests.sim.network import Network
