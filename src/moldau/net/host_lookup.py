@@ -32,7 +32,7 @@ class HostLookup:
         if self._under_way >= LOOKUPS_MAX:
             return ()
         self._under_way += 1
-        # A thread cannot be stopped: whoever has waited long enough leaves it behind, and it counts.
+        # A thread cannot be stopped: who has waited long enough leaves it behind, and it counts.
         looking = asyncio.create_task(self._count(name))
         try:
             return await asyncio.wait_for(asyncio.shield(looking), SECONDS_MAX)

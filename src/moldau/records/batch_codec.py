@@ -190,6 +190,29 @@ def decode_marker(record: Record) -> EndMarker | None:
     return EndMarker(ControlType(kind), _MARKER_VALUE.unpack_from(value)[1])
 
 
+def find_timestamp(
+    buffer: Buffer, position: int, timestamp: int, offset_start: int = 0
+) -> tuple[int, int] | None:
+    """(timestamp, offset) of the batch's first record from both on, without making them all."""
+    header, batch = _cut_batch(buffer, position)
+    least = max(offset_start - header.base_offset, 0)
+    if header.has_log_append_time:
+        # All its records carry the same time.
+        if header.max_timestamp < timestamp or least > header.last_offset_delta:
+            return None
+        return header.max_timestamp, header.base_offset + least
+    delta_least = timestamp - header.base_timestamp
+    if delta_least > batch_kernel.DELTA_HIGHEST or least > header.last_offset_delta:
+        return None
+    body = decompress(header.codec, batch[HEADER_BYTES:], DECOMPRESSED_BYTES_MAX)
+    offset_delta, delta = batch_kernel.find_record(
+        body, 0, len(body), max(delta_least, -batch_kernel.DELTA_HIGHEST), least
+    )
+    if offset_delta < 0:
+        return None
+    return header.base_timestamp + delta, header.base_offset + offset_delta
+
+
 def _cut_batch(buffer: Buffer, position: int) -> tuple[BatchHeader, memoryview]:
     batch = memoryview(buffer)[position:]
     if len(batch) < HEADER_BYTES:

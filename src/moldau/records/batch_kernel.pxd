@@ -47,6 +47,13 @@ cpdef tuple list_refused(
     tuple bounds, Py_ssize_t length_max)
 
 @cython.locals(
+    size=cython.longlong, record_end=Py_ssize_t, delta=cython.longlong,
+    offset_delta=cython.longlong)
+cpdef tuple find_record(
+    const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, long long delta_least,
+    long long offset_delta_least)
+
+@cython.locals(
     rows=list, position=Py_ssize_t, end=Py_ssize_t, index=cython.longlong, size=cython.longlong,
     record_end=Py_ssize_t, delta=cython.longlong, offset_delta=cython.longlong, fault=int,
     headers_end=Py_ssize_t, key=object, value=object, headers=tuple)

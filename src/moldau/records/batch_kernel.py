@@ -199,6 +199,26 @@ def list_refused(
     return refused, keyless, untimely
 
 
+def find_record(
+    buffer: Buffer, position: int, end: int, delta_least: int, offset_delta_least: int
+) -> tuple[int, int]:
+    """Offset delta and timestamp delta of the first record at or after both; (-1, 0) if none."""
+    _check_range(buffer, position, end)
+    while 0 <= position < end:
+        size, position = _varint(buffer, position, end)
+        if size < 0 or size > end - position:
+            break
+        record_end = position + size
+        delta, position = _varlong(buffer, position + 1, record_end)
+        offset_delta, position = _varint(buffer, position, record_end)
+        if position < 0:
+            break
+        if delta >= delta_least and offset_delta >= offset_delta_least:
+            return offset_delta, delta
+        position = record_end
+    return -1, 0
+
+
 def read_records(
     buffer: Buffer, body: bytes, base_offset: int, base_timestamp: int, count: int
 ) -> tuple[list[Row], int]:

@@ -16,6 +16,7 @@ from moldau.records.batch_codec import (
     decode_marker,
     encode_batch,
     encode_marker,
+    find_timestamp,
     write_checksum,
 )
 from moldau.records.compression import Codec
@@ -141,3 +142,24 @@ def test_a_reader_may_limit_what_a_batch_decompresses_to() -> None:
     with pytest.raises(ApiError) as caught:
         decode_batch(batch, limit_bytes=10_000)
     assert caught.value.error == Error.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_record_is_found_by_time(codec: Codec) -> None:
+    records = [Record(timestamp=t) for t in (10, 30, 20, 30)]
+    batch = encode_batch(records, base_offset=100, codec=codec)
+    assert find_timestamp(batch, 0, 5) == (10, 100)
+    assert find_timestamp(batch, 0, 11) == (30, 101)
+    assert find_timestamp(batch, 0, 11, 102) == (20, 102)
+    assert find_timestamp(batch, 0, 31) is None
+    assert find_timestamp(batch, 0, 5, 104) is None
+    assert find_timestamp(batch, 0, 2**63 - 1) is None
+    assert find_timestamp(batch, 0, -(2**63)) == (10, 100)
+
+
+def test_a_record_of_a_log_append_time_batch_is_found_by_the_batchs_time() -> None:
+    batch = encode_batch([Record(timestamp=1)] * 3, base_offset=100, log_append_time_ms=50)
+    assert find_timestamp(batch, 0, 50) == (50, 100)
+    assert find_timestamp(batch, 0, 10, 102) == (50, 102)
+    assert find_timestamp(batch, 0, 51) is None
+    assert find_timestamp(batch, 0, 10, 103) is None

@@ -75,6 +75,8 @@ def test_a_range_outside_the_buffer_is_a_bug_of_the_caller(
     with pytest.raises(IndexError):
         kernel.find_batch(buffer, position, end, 0)
     with pytest.raises(IndexError):
+        kernel.find_record(buffer, position, end, 0, 0)
+    with pytest.raises(IndexError):
         kernel.list_refused(buffer, position, end, 1, (True, 0, 0, 0), 1)
     with pytest.raises(IndexError):
         kernel.intact_end(buffer, memoryview(buffer), position, end)
@@ -198,6 +200,18 @@ def test_a_batch_is_found_by_offset_from_headers_alone(kernel: ModuleType) -> No
     assert kernel.find_batch(bytes(100), 0, 100, 0) == (False, 0)
 
 
+def test_a_record_is_found_by_time_and_offset(kernel: ModuleType) -> None:
+    body = body_of(*[Record(timestamp=time) for time in (10, 40, 20, 40)])
+    assert kernel.find_record(body, 0, len(body), 0, 0) == (0, 0)
+    assert kernel.find_record(body, 0, len(body), 1, 0) == (1, 30)
+    assert kernel.find_record(body, 0, len(body), 0, 2) == (2, 10)
+    assert kernel.find_record(body, 0, len(body), 11, 2) == (3, 30)
+    assert kernel.find_record(body, 0, len(body), 31, 0) == (-1, 0)
+    assert kernel.find_record(body, 0, len(body), 0, 4) == (-1, 0)
+    assert kernel.find_record(b"\xff" * 20, 0, 20, 0, 0) == (-1, 0)
+    assert kernel.find_record(body[:-1], 0, len(body) - 1, 0, 3) == (-1, 0)
+
+
 def test_records_that_break_the_rules_are_listed_up_to_a_bound(kernel: ModuleType) -> None:
     body = body_of(
         Record(timestamp=100, key=b"k"),
@@ -248,6 +262,7 @@ def test_compiled_and_plain_agree_on_any_bytes(
     assert installed.read_records(body, body, 9, 5, count) == PLAIN.read_records(
         body, body, 9, 5, count
     )
+    assert installed.find_record(body, 0, end, 2, 1) == PLAIN.find_record(body, 0, end, 2, 1)
     log = encode_batch([Record()]) + noise + bytes(20)
     assert installed.scan_batches(log, 0, len(log)) == PLAIN.scan_batches(log, 0, len(log))
     assert installed.find_batch(log, 0, len(log), 9) == PLAIN.find_batch(log, 0, len(log), 9)
