@@ -41,6 +41,8 @@ FEATURE = "/feature"
 
 ENTITY_NAME_LENGTH_MAX = 10_000
 """Of a name as part of a path, so that every store can take it."""
+BROKER_DEFAULT = "<default>"
+"""The name of the node whose settings hold for every broker."""
 
 PERSISTENT_PATHS = (
     "/admin",
@@ -109,6 +111,11 @@ def config_path(entity: str) -> str:
 
 def topic_config_path(topic: str) -> str:
     return f"{TOPIC_CONFIGS}/{topic}"
+
+
+def broker_config_path(broker: str) -> str:
+    """`broker` is an id as text, or BROKER_DEFAULT."""
+    return f"{BROKER_CONFIGS}/{broker}"
 
 
 def entity_name(name: str) -> str:
