@@ -11,6 +11,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -159,6 +160,7 @@ PUBLIC = (
 IMPORT = re.compile(
     r"^ *(?:from (moldau[.\w]*) import (\([^)]*|.*)|import (moldau[.\w]*))", re.MULTILINE
 )
+COMMENT = re.compile("#.*")
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
@@ -214,15 +216,40 @@ def is_there(module: str) -> bool:
     return place.is_dir() or place.with_suffix(".py").exists()
 
 
-def missing_modules(text: str) -> Iterator[str]:
-    """Imports of modules that are not there; a lazy one would be found out by a user."""
+def missing_imports(text: str) -> Iterator[str]:
+    """Of modules, or of names in them, that are not there; a lazy one would be found out by a
+    user."""
     for found in IMPORT.finditer(text):
-        module, names = found[1] or found[3], (found[2] or "").strip("(").split(",")
-        package = SOURCE.parent.joinpath(*module.split("."), "__init__.py")
-        named = [module]
-        if package.exists() and not package.read_text().strip():
-            named += [f"{module}.{name.split()[0]}" for name in names if name.strip()]
-        yield from (each for each in named if not is_there(each))
+        module, names = found[1] or found[3], COMMENT.sub("", found[2] or "").strip("(")
+        if not is_there(module):
+            yield module
+            continue
+        offered = names_in(module)
+        for name in filter(None, map(str.strip, names.split(","))):
+            name = name.split()[0]
+            if offered is not None and name not in offered and not is_there(f"{module}.{name}"):
+                yield f"{module}.{name}"
+
+
+@cache
+def names_in(module: str) -> frozenset[str] | None:
+    """What a module defines or imports; None if it finds names when it is asked for them."""
+    place = SOURCE.parent.joinpath(*module.split("."))
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    names: set[str] = set()
+    waiting: list[ast.AST] = [ast.parse(path.read_text())] if path.exists() else []
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            # What stands inside of it is not the module's.
+            names.add(node.name)
+            continue
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add(node.asname or node.name)
+        waiting += ast.iter_child_nodes(node)
+    return None if "__getattr__" in names else frozenset(names)
 
 
 def impurities(text: str) -> Iterator[str]:
@@ -342,7 +369,7 @@ def test_a_module_imports_only_from_lower_layers(path: Path) -> None:
 @pytest.mark.parametrize("folder", ["src", "tests", "benchmarks", "docs", "examples"])
 def test_what_is_imported_is_there(folder: str) -> None:
     paths = sorted((PROJECT / folder).rglob("*.py"))
-    missing = {str(path): [*missing_modules(path.read_text())] for path in paths}
+    missing = {str(path): [*missing_imports(path.read_text())] for path in paths}
     assert not {path: names for path, names in missing.items() if names}
 
 
@@ -406,8 +433,12 @@ BREAKS: dict[str, tuple[Callable[[str], Iterator[str]], str]] = {
         "from moldau.storage.log import segment",
     ),
     "an import of a module that is gone": (
-        missing_modules,
+        missing_imports,
         "def late():\n    from moldau.storage.log import drawer",
+    ),
+    "an import of a name that is gone": (
+        missing_imports,
+        "from moldau.model.names import (\n    TopicId,  # this one is there\n    Drawer,\n)",
     ),
     "a clock in a pure module": (impurities, "import time"),
     "a coroutine in a pure module": (impurities, "async def decide(): ..."),

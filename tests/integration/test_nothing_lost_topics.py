@@ -52,7 +52,7 @@ def test_topics_created_and_deleted_by_six_clients_at_once_keep_every_record(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(5400)
 def test_a_thousand_topics_and_changing_controllers_lose_nothing(cluster: ClusterOfThree) -> None:
     drawn = seeds.one()
     clients = [TopicClient(cluster, n, TOPICS_LONG // CLIENTS + 1, drawn) for n in range(CLIENTS)]
