@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
+INDEX_INTERVAL_BYTES_MAX = 1024 * 1024
+"""A reader walks over as much while everybody waits, so no topic's setting makes it more."""
+
 
 class LogSettings(Protocol):
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from moldau.model.errors import ApiError, Error
 from moldau.records.batch import read_header
 from moldau.records.batch_codec import Record, decode_batch, encode_batch
 from moldau.storage.log.segment import TAIL_BATCHES_MAX
+from moldau.storage.log_settings import INDEX_INTERVAL_BYTES_MAX
 from moldau.storage.storage_faults import StorageFault
 from tests.support.logs import (
     LogBench,
@@ -463,3 +465,16 @@ def test_headers_are_stamped_in_place(bench: LogBench) -> None:
     view = memoryview(buffer)
     bench.log.append_as_leader(view, read_header(view), 6)
     assert read_header(buffer)[:3] == (4, len(buffer) - 12, 6)
+
+
+def test_a_reader_never_walks_over_more_than_a_megabyte_to_find_an_offset(tmp_path: Path) -> None:
+    bench = small(tmp_path, index_interval_bytes=2**31 - 1, segment_bytes=1 << 30)
+    for _ in range(40):
+        bench.append(batch(1, size=100_000))
+    index = bench.log.segments.active.offset_index
+    positions = [index.floor(offset).position for offset in range(40)]
+    assert (
+        max(after - before for before, after in pairwise(positions))
+        <= INDEX_INTERVAL_BYTES_MAX * 1.2
+    )
+    assert len(index) == 3

@@ -34,7 +34,7 @@ from moldau.storage.log_files import (
     offset_file_name,
     remove_if_there,
 )
-from moldau.storage.log_settings import LogSettings
+from moldau.storage.log_settings import INDEX_INTERVAL_BYTES_MAX, LogSettings
 from moldau.storage.storage_faults import StorageFault
 
 TAIL_BATCHES_MAX = 2048
@@ -95,7 +95,7 @@ class Segment:
         self.base_offset = base_offset
         self.created_ms = created_ms
         self.jitter_ms = _random_below(settings.segment_jitter_ms)
-        self.index_interval_bytes = settings.index_interval_bytes
+        self.index_interval_bytes = min(settings.index_interval_bytes, INDEX_INTERVAL_BYTES_MAX)
         self._index_entries_max = settings.segment_index_bytes // 8
         # One place stays free for the entry that closes the segment.
         self._time_entries_max = settings.segment_index_bytes // 12 - 1

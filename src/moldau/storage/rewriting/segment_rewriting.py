@@ -39,6 +39,7 @@ from moldau.storage.log_files import (
     remove_if_there,
     write_fully,
 )
+from moldau.storage.log_settings import INDEX_INTERVAL_BYTES_MAX
 from moldau.storage.storage_faults import StorageFault
 
 POSITION_MAX = 0x7FFFFFFF
@@ -151,7 +152,7 @@ class CleanedSegment:
         self.directory = directory
         self.base_offset = base_offset
         self.size_bytes = 0
-        self._interval_bytes = index_interval_bytes
+        self._interval_bytes = min(index_interval_bytes, INDEX_INTERVAL_BYTES_MAX)
         self._unindexed_bytes = 0
         self._latest = (NO_TIMESTAMP, base_offset)
         self._indexed_timestamp = NO_TIMESTAMP
