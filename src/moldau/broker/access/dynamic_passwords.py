@@ -104,7 +104,7 @@ class DynamicPasswords:
         Raises StoreError."""
         if self._old_encoder is None or self._encoder is None:
             return
-        path = paths.broker_config_path(str(self._node_id))
+        path = paths.config_path(f"brokers/{self._node_id}")
         for _ in range(ATTEMPTS):
             node = await store.exists(path)
             if node is None:
