@@ -45,6 +45,13 @@ def socket_settings_of(config: BrokerConfig) -> SocketSettings:
             for place in config.bound_endpoints
         },
         connections_per_second_max=config.max_connection_creation_rate,
+        connections_per_second_listener_max={
+            place.listener: config.for_listener(place.listener).max_connection_creation_rate
+            for place in config.bound_endpoints
+        },
+        connection_rate_samples=config.quota_window_num,
+        connection_rate_sample_ms=config.quota_window_size_seconds * 1000,
+        protected_listener=_protected_listener(config),
         connections_per_ip_max=config.max_connections_per_ip,
         connections_per_ip_overrides=_counts(config.max_connections_per_ip_overrides),
         requests_overlapping_max=config.queued_max_requests,
@@ -52,6 +59,11 @@ def socket_settings_of(config: BrokerConfig) -> SocketSettings:
         answer_bytes_held_max=config.queued_max_response_bytes,
         failed_login_delay_ms=config.connection_failed_authentication_delay_ms,
     )
+
+
+def _protected_listener(config: BrokerConfig) -> str:
+    """Where brokers come in is not held to the limits of all listeners, if clients have another."""
+    return config.inter_broker_listener if len(config.bound_endpoints) > 1 else ""
 
 
 def _counts(text: str) -> dict[str, int]:

@@ -260,6 +260,7 @@ class Broker:
         server = self._around.server_type(self._loop, settings, dispatch, OVERLAPPING)
         assert self._security is not None
         self._security.quotas.on_change = server.forget_callers
+        self._security.address_quotas.keep(server.connection_rates)
         entrance = self._security.entrance
         bound = [server.bind(each, entrance(each)) for each in listeners_of(self.config)]
         return server, bound

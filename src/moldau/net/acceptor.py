@@ -6,9 +6,11 @@ has its share already is turned away.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import socket
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.net.connection import host_of
@@ -21,7 +23,8 @@ log = logging.getLogger("kafka.network.SocketServer")
 
 ACCEPTS_PER_TURN = 64
 RETRY_SECONDS = 0.5
-RATE_WINDOW_SECONDS = 1.0
+TURNED_AWAY_MAX = 1_000
+"""Connections of addresses that are too fast, open for a moment; the eldest go early."""
 OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
@@ -50,8 +53,11 @@ class Acceptor:
         self.connection_count = 0
         self._is_open = False
         self._is_accepting = False
-        self._window_start = 0.0
-        self._window_count = 0
+        self._resumption: asyncio.TimerHandle | None = None
+        self._held: tuple[socket.socket, tuple[Any, ...]] | None = None
+        """Who came faster than the limits allow: let in when its time has come."""
+        self._turned_away: deque[socket.socket] = deque()
+        """Those whose address has to be slower: closed a moment later."""
 
     def open(self) -> None:
         """Let clients in. Raises BindFault if somebody else listens there by now."""
@@ -69,10 +75,21 @@ class Acceptor:
         self._pause()
         self._is_open = False
         self._socket.close()
+        if self._resumption is not None:
+            self._resumption.cancel()
+        if self._held is not None:
+            self._held[0].close()
+        while self._turned_away:
+            self._turned_away.popleft().close()
 
     def accept(self) -> None:
         """Go on if a limit had stopped us and there is room again."""
-        if self._is_open and not self._is_accepting and self._has_place():
+        if self._resumption is not None or not self._is_open or not self._has_place():
+            return
+        if self._held is not None:
+            held, self._held = self._held, None
+            self._welcome(*held)
+        if not self._is_accepting:
             self._server.loop.add_reader(self._socket.fileno(), self._acceptable)
             self._is_accepting = True
 
@@ -82,19 +99,17 @@ class Acceptor:
             self._is_accepting = False
 
     def _has_place(self) -> bool:
-        settings = self._server.settings
-        here_max = settings.connections_per_listener_max.get(self.listener.name)
-        return len(self._server.connections) < settings.connections_max and (
-            here_max is None or self.connection_count < here_max
-        )
+        settings, name = self._server.settings, self.listener.name
+        here_max = settings.connections_per_listener_max.get(name)
+        if here_max is not None and self.connection_count >= here_max:
+            return False
+        is_protected = self._server.is_protected(name)
+        return is_protected or len(self._server.connections) < settings.connections_max
 
     def _acceptable(self) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             if not self._has_place():
                 self._pause()
-                return
-            if self._is_too_fast():
-                self._pause_for(RATE_WINDOW_SECONDS)
                 return
             try:
                 client, peer = self._socket.accept()
@@ -106,24 +121,46 @@ class Acceptor:
                 log.error("Accepting no clients for a moment reason=%s", fault.strerror)
                 self._pause_for(RETRY_SECONDS)
                 return
+            throttle_ms = self._server.connection_rates.came(self.listener.name, self._now_ms())
+            if throttle_ms > 0:
+                self._held = client, peer
+                self._pause_for(throttle_ms / 1000)
+                return
             self._welcome(client, peer)
 
     def _pause_for(self, seconds: float) -> None:
         self._pause()
-        self._server.loop.call_later(seconds, self.accept)
+        self._resumption = self._server.loop.call_later(seconds, self._resume)
 
-    def _is_too_fast(self) -> bool:
-        now = self._server.loop.time()
-        if now - self._window_start >= RATE_WINDOW_SECONDS:
-            self._window_start, self._window_count = now, 0
-        return self._window_count >= self._server.settings.connections_per_second_max
+    def _resume(self) -> None:
+        self._resumption = None
+        self.accept()
+
+    def _now_ms(self) -> int:
+        return int(self._server.loop.time() * 1000)
+
+    def _turn_away(self, client: socket.socket, throttle_ms: int) -> None:
+        """The client sees a connection that ends late: it is slow to come again."""
+        if len(self._turned_away) >= TURNED_AWAY_MAX:
+            self._turned_away.popleft().close()
+        self._turned_away.append(client)
+        self._server.loop.call_later(throttle_ms / 1000, self._end_turned_away, client)
+
+    def _end_turned_away(self, client: socket.socket) -> None:
+        if client in self._turned_away:
+            self._turned_away.remove(client)
+            client.close()
 
     def _welcome(self, client: socket.socket, peer: tuple[Any, ...]) -> None:
-        self._window_count += 1
-        host = host_of(peer)
-        limit = self._server.connections_max_of(host)
-        if self._server.connections_of(host) >= limit:
-            log.info("Rejected connection from %s, address already has %d connections", host, limit)
+        host, server = host_of(peer), self._server
+        throttle_ms = server.connection_rates.came_from(host, self.listener.name, self._now_ms())
+        if throttle_ms > 0:
+            self._turn_away(client, throttle_ms)
+            return
+        limit = server.connections_max_of(host)
+        if server.connections_of(host) >= limit:
+            sentence = "address already has the configured maximum of %d connections."
+            log.info(f"Rejected connection from /%s, {sentence}", host, limit)
             client.close()
             return
         client.setblocking(False)

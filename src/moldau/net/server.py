@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from moldau.model.log_line_limit import LogLimit
+from moldau.model.names import Millis
 from moldau.net.acceptor import Acceptor, Listener
 from moldau.net.answers import Answer
 from moldau.net.connection import Connection
@@ -24,6 +25,8 @@ from moldau.net.request_times import RequestTimes
 from moldau.net.send_queue import RegionCutShort
 from moldau.net.transport import Transport
 from moldau.net.unsent_answers import UnsentAnswers
+from moldau.security.quotas.budgets import Window
+from moldau.security.quotas.connection_rates import ConnectionRates
 from moldau.wire.request_framing import Chunk
 
 log = logging.getLogger("kafka.network.SocketServer")
@@ -56,7 +59,11 @@ class SocketSettings:
     connections_max: int = UNLIMITED
     connections_per_listener_max: Mapping[str, int] = field(default_factory=dict)
     connections_per_second_max: int = UNLIMITED
-    """On each listener."""
+    connections_per_second_listener_max: Mapping[str, int] = field(default_factory=dict)
+    connection_rate_samples: int = 11
+    connection_rate_sample_ms: Millis = 1_000
+    protected_listener: str = ""
+    """The limits of all listeners together do not hold there."""
     connections_per_ip_max: int = UNLIMITED
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     requests_overlapping_max: int = 500
@@ -92,6 +99,9 @@ class Server:
         self.connections_accepted = 0
         self.tick = 0
         """Counts sweeps: a connection notes the last one before it was heard of."""
+        window = Window(settings.connection_rate_samples, settings.connection_rate_sample_ms)
+        self.connection_rates = ConnectionRates(window, is_protected=self.is_protected)
+        self._limit_rates()
         self._acceptors: list[Acceptor] = []
         self._per_ip: Counter[str] = Counter()
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -137,8 +147,19 @@ class Server:
         self.settings = settings
         self.request_memory.set_limit(settings.request_bytes_held_max)
         self.unsent.limit_bytes = settings.answer_bytes_held_max
+        self._limit_rates()
+        self._make_room()
         for acceptor in self._acceptors:
             acceptor.accept()
+
+    def _limit_rates(self) -> None:
+        settings = self.settings
+        self.connection_rates.limit(
+            settings.connections_per_second_max, settings.connections_per_second_listener_max
+        )
+
+    def is_protected(self, listener: str) -> bool:
+        return listener == self.settings.protected_listener
 
     def connections_of(self, host: str) -> int:
         return self._per_ip[host]
@@ -155,6 +176,18 @@ class Server:
         self.connections.add(connection)
         self._per_ip[connection.client_host] += 1
         acceptor.connection_count += 1
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """A broker that came in beyond the limit, or a smaller limit: whoever was silent longest
+        has to go."""
+        beyond = len(self.connections) - self.settings.connections_max
+        if beyond > 0:
+            others = [c for c in self.connections if not self.is_protected(c.listener.name)]
+            others.sort(key=lambda connection: (connection.tick_seen, connection.number))
+            for connection in others[:beyond]:
+                log.debug("Closing connection=%s to make room", connection)
+                connection.close()
 
     def forget(self, connection: Connection) -> None:
         self.connections.discard(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -170,9 +171,15 @@ def test_a_listener_may_have_a_limit_of_its_own() -> None:
     run(scenario)
 
 
-def test_clients_that_come_too_fast_wait_for_the_next_second() -> None:
+def test_clients_that_come_too_fast_wait_until_the_rate_is_down() -> None:
     async def scenario() -> None:
-        async with EchoServer(SocketSettings(connections_per_second_max=2)) as echo:
+        # Two samples of two seconds: the first two connections are one a second.
+        settings = SocketSettings(
+            connections_per_second_max=1,
+            connection_rate_samples=2,
+            connection_rate_sample_ms=2_000,
+        )
+        async with EchoServer(settings) as echo:
             writers = [(await echo.connect())[1] for _ in range(3)]
             await until(lambda: len(echo.server.connections) == 2)
             for _ in range(20):
@@ -180,6 +187,52 @@ def test_clients_that_come_too_fast_wait_for_the_next_second() -> None:
             assert len(echo.server.connections) == 2
             await until(lambda: len(echo.server.connections) == 3)
             for writer in writers:
+                writer.close()
+
+    run(scenario)
+
+
+def test_an_address_that_comes_too_fast_sees_its_connection_end_late() -> None:
+    async def scenario() -> None:
+        async with EchoServer() as echo:
+            # One in ten seconds.
+            echo.server.connection_rates.limit_addresses({"127.0.0.1": 0.1})
+            _, first = await echo.connect()
+            await until(lambda: len(echo.server.connections) == 1)
+            begun = asyncio.get_running_loop().time()
+            reader, second = await echo.connect()
+            assert await reader.read() == b""
+            assert asyncio.get_running_loop().time() - begun >= 0.9
+            assert len(echo.server.connections) == 1
+            echo.server.connection_rates.limit_addresses({})
+            _, third = await echo.connect()
+            await until(lambda: len(echo.server.connections) == 2)
+            for writer in (first, second, third):
+                writer.close()
+
+    run(scenario)
+
+
+def test_where_brokers_come_in_the_limit_of_all_does_not_hold() -> None:
+    async def scenario() -> None:
+        settings = SocketSettings(connections_max=2, protected_listener="BROKERS")
+        echo = EchoServer(settings)
+        brokers_port = echo.server.bind(Listener("BROKERS", "127.0.0.1", 0)).port
+        async with echo:
+            first_reader, first = await echo.connect()
+            await until(lambda: len(echo.server.connections) == 1)
+            _, second = await echo.connect()
+            await until(lambda: len(echo.server.connections) == 2)
+            _, broker = await asyncio.open_connection("127.0.0.1", brokers_port)
+            # The client that was silent longest makes room.
+            assert await first_reader.read() == b""
+            names = sorted(c.listener.name for c in echo.server.connections)
+            assert names == ["BROKERS", "PLAINTEXT"]
+            # So it is when the limit becomes smaller.
+            echo.server.reconfigure(replace(settings, connections_max=1))
+            await until(lambda: len(echo.server.connections) == 1)
+            assert [c.listener.name for c in echo.server.connections] == ["BROKERS"]
+            for writer in (first, second, broker):
                 writer.close()
 
     run(scenario)

@@ -10,6 +10,7 @@ from moldau.model.errors import ApiError, Error
 from moldau.security.quotas import budgets as budget_room
 from moldau.security.quotas.budgets import Budgets, RateBudget, TokenBudget, Window
 from moldau.security.quotas.client_limits import ClientLimits, Tags
+from moldau.security.quotas.connection_rates import ConnectionRates
 from moldau.security.quotas.quota_changes import AskedChange, judged
 from moldau.security.quotas.quota_entities import QuotaEntity, parse_values
 from moldau.security.quotas.quota_filters import Component, Match, described
@@ -248,3 +249,39 @@ def test_what_nobody_used_for_an_hour_goes() -> None:
     assert len(budgets) == 1
     budgets.drop_idle(60 * 60 * 1000)
     assert not len(budgets)
+
+
+def test_connections_may_come_in_bursts_and_wait_a_sample_at_the_most() -> None:
+    rates = ConnectionRates(Window(), is_protected=lambda name: name == "BROKERS")
+    rates.limit(2, {"CLIENTS": 1, "BROKERS": 100})
+    # Ten seconds' worth at once; then each waits for its turn.
+    assert [rates.came("CLIENTS", 0) for _ in range(12)] == [0] * 10 + [1_000, 1_000]
+    assert [rates.came("BROKERS", 0) for _ in range(900)] == [0] * 900
+    rates.limit(2, {"CLIENTS": 2})
+    assert rates.came("CLIENTS", 1) == 0
+
+
+def test_a_connection_that_its_address_may_not_make_counts_for_nobody() -> None:
+    rates = ConnectionRates(Window(), is_protected=lambda name: False)
+    rates.limit(2, {"CLIENTS": 2})
+    rates.limit_addresses({"10.0.0.1": 1})
+    for number in range(30):
+        assert rates.came("CLIENTS", 0) == 0
+        throttle_ms = rates.came_from("10.0.0.1", "CLIENTS", 0)
+        assert bool(throttle_ms) == (number >= 10)
+    # The others find the broker as it was left by ten.
+    assert [rates.came("CLIENTS", 0) for _ in range(10)] == [0] * 10
+    assert rates.came("CLIENTS", 0) == 500
+    assert rates.came_from("10.0.0.2", "CLIENTS", 0) == 0
+    rates.limit_addresses({"10.0.0.1": 5}, default=1)
+    assert rates.came_from("10.0.0.1", "CLIENTS", 0) == 0
+    assert [rates.came_from("10.0.0.2", "CLIENTS", 0) > 0 for _ in range(11)] == [False] * 10 + [
+        True
+    ]
+
+
+@pytest.mark.parametrize("limit", [0, 0.0])
+def test_a_limit_of_nothing_lets_nothing_pass(limit: float) -> None:
+    budget = RateBudget(Window(), throttle_ms_max=1_000)
+    budget.limit = limit
+    assert budget.spend(1, 0) == 1_000

@@ -6,6 +6,7 @@ import hmac
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from moldau.broker.access.address_quotas import AddressQuotas
 from moldau.broker.access.dynamic_passwords import DynamicPasswords
 from moldau.broker.access.list_authorizer import ListAuthorizer
 from moldau.broker.access.quota_keeper import ClientQuotaKeeper
@@ -26,6 +27,7 @@ from moldau.net.entrance import OPEN_ENTRANCE, Entrance
 from moldau.net.host_lookup import HostLookup
 from moldau.security.acl.authorizer import Authorizer as AclRules
 from moldau.security.naming.principal import parse_super_users
+from moldau.security.quotas.quota_filters import Quotas
 from moldau.security.sasl.scram_keys import RANDOM_BYTES, random_text
 from moldau.security.sasl.scram_server import ScramAccount, ScramLookup
 from moldau.security.tokens.delegation_token import TokenRules
@@ -61,12 +63,14 @@ class SecurityParts:
             store, clock=clock, timers=timers, is_alone=is_alone
         )
         self.quotas = ClientQuotaKeeper(config(), clock)
+        lookup = HostLookup()
+        self.address_quotas = AddressQuotas(lookup)
         self.client_quotas = ClientQuotas(
             store,
             clock=clock,
             timers=timers,
-            changed=self.quotas.follow,
-            look_up=HostLookup().addresses,
+            changed=self._follow_quotas,
+            look_up=lookup.addresses,
             is_alone=is_alone,
         )
         token_secret = (config().delegation_token_secret_key or "").encode()
@@ -88,6 +92,10 @@ class SecurityParts:
             self.access_lists = AccessLists(
                 store, clock=clock, timers=timers, changed=authorizer.follow, is_alone=is_alone
             )
+
+    def _follow_quotas(self, quotas: Quotas) -> None:
+        self.quotas.follow(quotas)
+        self.address_quotas.follow(quotas)
 
     def entrance(self, listener: Listener) -> Entrance:
         """What the listener asks of whoever comes in. Raises ConfigError and StoreFault."""
@@ -189,6 +197,7 @@ class SecurityParts:
     async def close(self) -> None:
         await self.user_credentials.stop()
         await self.client_quotas.stop()
+        self.address_quotas.stop()
         if self._token_keys is not None:
             await self._token_keys.close()
         if self.delegation_tokens is not None:

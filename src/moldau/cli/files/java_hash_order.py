@@ -27,10 +27,10 @@ def partition_hash(partition: TopicPartition) -> int:
     return (31 * (31 + partition.partition) + string_hash(partition.topic)) & 0xFFFFFFFF
 
 
-def hash_order(keys: Iterable[Any]) -> list[Any]:
-    """Names or partitions, by bucket; within one they stay as they were put in."""
+def hash_order(keys: Iterable[Any], buckets: int = FIRST_BUCKETS) -> list[Any]:
+    """Names or partitions, by bucket; within one they stay as they were put in. `buckets` is how
+    many the map is made with."""
     found = list(keys)
-    buckets = FIRST_BUCKETS
     while len(found) > buckets * 3 // 4:
         buckets *= 2
 

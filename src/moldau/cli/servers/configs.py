@@ -1,15 +1,22 @@
-"""`moldau configs`: show and change settings of topics, brokers and groups, as kafka-configs.sh."""
+"""`moldau configs`: show and change settings of topics, brokers, groups and users, as
+kafka-configs.sh."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.cli.command_clients import ZOOKEEPER, open_admin, properties_file
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given
 from moldau.cli.output import BOLD, Output
+from moldau.cli.servers.quota_configs import (
+    QUOTA_TYPES,
+    alter_entities,
+    check_types,
+    describe_entities,
+)
 from moldau.cli.tool import (
     BOOTSTRAP,
     COMMAND_CONFIG,
@@ -51,6 +58,7 @@ DEFAULT_FLAGS = {
 }
 OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 DEFAULT_NAME = ""
+PASSWORD = re.compile(r"password=[^\]\s]*")
 
 
 class Entity(NamedTuple):
@@ -82,7 +90,7 @@ def main(given: Given, out: Output) -> None:
     except UsageFault:
         raise
     except CommandFault as fault:
-        words = " ".join(given.raw)
+        words = PASSWORD.sub("password=[hidden]", " ".join(given.raw))
         cause = f"{fault.java}: {fault.sentence}" if fault.java else fault.sentence
         raise CommandFault(
             f"Error while executing config command with args '{words}'\n{cause}"
@@ -97,8 +105,7 @@ def entities_of(given: Given) -> list[Entity]:
                 f"Invalid entity type {each}, the entity type must be one of {', '.join(TYPES)}"
                 " with a --bootstrap-server or --bootstrap-controller argument"
             )
-    names: list[str | None] = [*given.texts("entity-name")]
-    names += [DEFAULT_NAME] * len(given.texts("entity-default"))
+    names = list(names_in_order(given))
     entities = [
         Entity(each, names[index] if index < len(names) else None)
         for index, each in enumerate(types)
@@ -111,11 +118,26 @@ def entities_of(given: Given) -> list[Entity]:
     ]
     if not entities:
         raise UsageFault("At least one entity type must be specified")
+    check_types(entities)
     if given.has("alter") and any(each.name is None for each in entities):
         raise UsageFault(
             f"An entity-name or default entity must be specified with --alter of {entities[0].type}"
         )
     return entities
+
+
+def names_in_order(given: Given) -> Iterator[str | None]:
+    """Each belongs to the type at the same place; "" is the default."""
+    named = iter(given.texts("entity-name"))
+    if not given.has("entity-default"):
+        yield from named
+        return
+    for word in given.raw:
+        flag = word.partition("=")[0]
+        if flag == "--entity-name":
+            yield next(named)
+        elif flag == "--entity-default":
+            yield DEFAULT_NAME
 
 
 def changes_of(given: Given) -> dict[str, str | None]:
@@ -159,15 +181,15 @@ def resource_of(entity: Entity) -> ConfigResource:
         "client-metrics": "CLIENT_METRICS",
         "groups": "GROUP",
     }
-    kind = kinds.get(entity.type)
-    if kind is None or not hasattr(ResourceType, kind):
-        raise CommandFault(f"Settings of {entity.type} are not served: there are no quotas here")
-    return ConfigResource(ResourceType[kind], entity.name or "")
+    return ConfigResource(ResourceType[kinds[entity.type]], entity.name or "")
 
 
 def alter(admin: Admin, entities: list[Entity], changes: Any, out: Output) -> None:
     entity = entities[0]
-    admin.incremental_alter_configs({resource_of(entity): changes}).check()
+    if entity.type in QUOTA_TYPES:
+        alter_entities(admin, entities, changes)
+    else:
+        admin.incremental_alter_configs({resource_of(entity): changes}).check()
     if entity.name:
         out.line(f"Completed updating config for {entity.singular} {entity.name}.")
     else:
@@ -176,8 +198,9 @@ def alter(admin: Admin, entities: list[Entity], changes: Any, out: Output) -> No
 
 def describe(admin: Admin, entities: list[Entity], given: Given, out: Output) -> None:
     entity = entities[0]
-    if entity.type in ("users", "clients", "ips"):
-        return  # nothing has a quota here
+    if entity.type in QUOTA_TYPES:
+        describe_entities(admin, entities, out, as_json=given.has("json"))
+        return
     every = [entity]
     if entity.name is None:
         every = all_of(admin, entity.type)
@@ -283,7 +306,8 @@ def as_json(entity: Entity, entries: list[ConfigEntry]) -> dict[str, Any]:
 
 TOOL = Tool(
     name="configs",
-    does="Shows and changes the settings of topics, brokers and groups while the cluster runs.",
+    does="Shows and changes the settings of topics, brokers and groups, the quotas of users, "
+    "clients and addresses, and users' passwords, while the cluster runs.",
     flags=(
         BOOTSTRAP,
         Flag("--describe", "Show settings."),
@@ -302,12 +326,12 @@ TOOL = Tool(
         Flag("--broker-logger", "The log levels of one broker.", takes="ID"),
         Flag("--group", "The settings of one group.", takes="NAME"),
         Flag("--client-metrics", "One subscription to client metrics.", takes="NAME"),
-        Flag("--user", takes="NAME", hidden=True),
-        Flag("--user-defaults", hidden=True),
-        Flag("--client", takes="NAME", hidden=True),
-        Flag("--client-defaults", hidden=True),
-        Flag("--ip", takes="NAME", hidden=True),
-        Flag("--ip-defaults", hidden=True),
+        Flag("--user", "The quotas and the SCRAM credentials of one user.", takes="NAME"),
+        Flag("--user-defaults", "The quotas of users who have none of their own."),
+        Flag("--client", "The quotas of one client id.", takes="NAME"),
+        Flag("--client-defaults", "The quotas of client ids that have none of their own."),
+        Flag("--ip", "The connection quota of one address.", takes="NAME"),
+        Flag("--ip-defaults", "That of addresses that have none of their own."),
         Flag("--all", "With --describe: those with their defaults too."),
         Flag("--add-config", "Settings to set: k1=v1,k2=[v2,v3].", takes="LIST"),
         Flag("--add-config-file", "A properties file with settings to set.", takes="FILE"),
@@ -327,5 +351,9 @@ TOOL = Tool(
         " --add-config log.retention.ms=604800000",
         "moldau configs --bootstrap-server localhost:9092 --alter --topic orders"
         " --delete-config retention.ms",
+        "moldau configs --bootstrap-server localhost:9092 --alter --user alice"
+        " --add-config producer_byte_rate=1048576,request_percentage=50",
+        "moldau configs --bootstrap-server localhost:9092 --alter --user alice"
+        " --add-config SCRAM-SHA-256=[iterations=8192,password=secret]",
     ),
 )

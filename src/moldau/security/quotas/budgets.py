@@ -6,7 +6,7 @@ goes after an hour in any case, as Apache Kafka's sensors do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from moldau.model.names import Millis
@@ -89,24 +89,77 @@ class TokenBudget:
 
 
 B = TypeVar("B", bound=Budget)
+K = TypeVar("K")
 
 
-class Budgets(Generic[B]):
-    __slots__ = ("_budgets", "_new", "generation", "limits")
+class BoundedBudgets(Generic[K, B]):
+    """By whoever they are for, made when they are first needed."""
+
+    __slots__ = ("_budgets", "_new", "dropped")
 
     def __init__(self, new: Callable[[], B]) -> None:
         self._new = new
-        self._budgets: dict[Tags, B] = {}
-        self.limits = ClientLimits({})
-        self.generation = 0
-        """Grows when budgets go, or may be others: who keeps one has to ask for it again then."""
+        self._budgets: dict[K, B] = {}
+        self.dropped = 0
+        """Counts how often some went: who keeps one has to ask for it again then."""
 
     def __len__(self) -> int:
         return len(self._budgets)
 
+    def items(self) -> Iterable[tuple[K, B]]:
+        return self._budgets.items()
+
+    def get(self, key: K) -> B | None:
+        return self._budgets.get(key)
+
+    def make(self, key: K, now: Millis) -> B:
+        if len(self._budgets) >= BUDGETS_MAX:
+            self._make_room(now)
+        budget = self._budgets[key] = self._new()
+        budget.used_ms = now
+        return budget
+
+    def clear(self) -> None:
+        self._drop(list(self._budgets))
+
+    def drop_idle(self, now: Millis) -> None:
+        self._drop([key for key, b in self._budgets.items() if now - b.used_ms >= IDLE_MS_MAX])
+
+    def _make_room(self, now: Millis) -> None:
+        idle = [key for key, budget in self._budgets.items() if budget.is_idle(now)]
+        if not idle:
+            by_use = sorted(self._budgets, key=lambda key: self._budgets[key].used_ms)
+            idle = by_use[:DROPPED_AT_ONCE]
+        self._drop(idle)
+
+    def _drop(self, gone: Sequence[K]) -> None:
+        for key in gone:
+            del self._budgets[key]
+        if gone:
+            self.dropped += 1
+
+
+class Budgets(Generic[B]):
+    """Of the clients, for one kind of quota."""
+
+    __slots__ = ("_budgets", "_changes", "limits")
+
+    def __init__(self, new: Callable[[], B]) -> None:
+        self._budgets = BoundedBudgets[Tags, B](new)
+        self._changes = 0
+        self.limits = ClientLimits({})
+
+    def __len__(self) -> int:
+        return len(self._budgets)
+
+    @property
+    def generation(self) -> int:
+        """Grows when budgets go, or may be others: who keeps one has to ask for it again then."""
+        return self._changes + self._budgets.dropped
+
     def follow(self, limits: Mapping[QuotaEntity, float]) -> None:
         """New quotas hold at once, for what was used before as well."""
-        self.generation += 1
+        self._changes += 1
         self.limits = ClientLimits(limits)
         if self.limits.is_empty:
             self._budgets.clear()
@@ -120,25 +173,9 @@ class Budgets(Generic[B]):
         tags = self.limits.tags_of(user, client_id)
         budget = self._budgets.get(tags)
         if budget is None:
-            if len(self._budgets) >= BUDGETS_MAX:
-                self._make_room(now)
-            budget = self._budgets[tags] = self._new()
+            budget = self._budgets.make(tags, now)
             budget.limit = self.limits.limit_of(tags)
-            budget.used_ms = now
         return budget
 
     def drop_idle(self, now: Millis) -> None:
-        self._drop([t for t, b in self._budgets.items() if now - b.used_ms >= IDLE_MS_MAX])
-
-    def _make_room(self, now: Millis) -> None:
-        idle = [tags for tags, budget in self._budgets.items() if budget.is_idle(now)]
-        if not idle:
-            by_use = sorted(self._budgets, key=lambda tags: self._budgets[tags].used_ms)
-            idle = by_use[:DROPPED_AT_ONCE]
-        self._drop(idle)
-
-    def _drop(self, gone: Sequence[Tags]) -> None:
-        for tags in gone:
-            del self._budgets[tags]
-        if gone:
-            self.generation += 1
+        self._budgets.drop_idle(now)

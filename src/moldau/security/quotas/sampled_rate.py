@@ -54,6 +54,8 @@ class SampledRate:
         rate = self._total / (window_ms / 1000.0)
         if rate <= limit:
             return 0
+        if limit <= 0:
+            return THROTTLE_MS_MAX
         throttle_ms = (rate - limit) / limit * window_ms + 0.5
         return floor(throttle_ms) if throttle_ms < THROTTLE_MS_MAX else THROTTLE_MS_MAX
 

@@ -36,6 +36,8 @@ class TokenBucket:
         tokens = self.tokens(rate, now)
         if tokens >= 0:
             return None
+        if rate <= 0:
+            return THROTTLE_MS_MAX
         throttle_ms = -tokens / rate * 1000 + 0.5
         return floor(throttle_ms) if throttle_ms < THROTTLE_MS_MAX else THROTTLE_MS_MAX
 
