@@ -275,8 +275,23 @@ def is_asking(node: ast.AST) -> bool:
     )
 
 
+def names_of_callables() -> set[str]:
+    """What modules call their callables, so that a machine is not handed one by another name."""
+    named = re.compile(r"^(\w+) = Callable\[", re.MULTILINE)
+    return {name for path in FILES for name in named.findall(path.read_text())}
+
+
+CALLABLES = {"Callable", *names_of_callables()}
+MAY_BE_ASKED = {
+    # How much memory is left for all machines of a kind: none of them can know it by itself, and
+    # a number told earlier would let many of them together pass the bound.
+    "Room",
+}
+
+
 def is_callable(annotation: ast.expr | None) -> bool:
-    return annotation is not None and "Callable" in ast.unparse(annotation)
+    words = set() if annotation is None else set(re.findall(r"\w+", ast.unparse(annotation)))
+    return not words.isdisjoint(CALLABLES - MAY_BE_ASKED)
 
 
 def side_doors(name: str, text: str) -> Iterator[str]:
@@ -457,6 +472,10 @@ BREAKS: dict[str, tuple[Callable[[str], Iterator[str]], str]] = {
     "a look into a live image through a callback": (
         lambda text: side_doors("transactions/x.py", text),
         "class Machine:\n    def __init__(self, leader_of: Callable[[str], int]): ...",
+    ),
+    "a callback by another name": (
+        lambda text: side_doors("groups/x.py", text),
+        "class Machine:\n    def __init__(self, prefer: Prefer): ...",
     ),
     "a bare except": (broad_catches, "try: work()\nexcept: pass"),
     "a broad except": (broad_catches, "try: work()\nexcept Exception: pass"),
