@@ -6,122 +6,28 @@ that they log in as, and to nobody else.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from kazoo.client import KazooClient
+from confluent_kafka.admin import NewTopic
 
-from moldau.security.sasl.scram_keys import credential_text, make_credential
-from moldau.testing.broker_process import BrokerProcess, BrokerStartError, free_ports
-from moldau.testing.zookeeper_process import zookeeper
-from tests.support.certificates import Authority
-from tests.support.cluster_of_three import SETTINGS
+from moldau.config.java_options import ALLOWED_URLS
+from moldau.testing.broker_process import BrokerProcess, BrokerStartError
+from tests.support.cluster_with_logins import (
+    KAFKA,
+    MODULES,
+    SECONDS_MAX,
+    SECRET,
+    admin_of,
+    cluster_of_two,
+    isr,
+    listening,
+    replicate_and_end_a_transaction,
+    write_in_a_transaction,
+)
 from tests.support.eventually import eventually
-
-SECONDS_MAX = 30
-SECRET = "brokers-secret"
-CA = Authority()
-KAFKA = "org.apache.kafka.common.security"
-MODULES = {
-    "PLAIN": f'{KAFKA}.plain.PlainLoginModule required username="broker" password="{SECRET}" '
-    f'user_broker="{SECRET}";',
-    "SCRAM-SHA-256": f'{KAFKA}.scram.ScramLoginModule required username="broker" '
-    f'password="{SECRET}";',
-    "SCRAM-SHA-512": f'{KAFKA}.scram.ScramLoginModule required username="broker" '
-    f'password="{SECRET}";',
-    "OAUTHBEARER": f"{KAFKA}.oauthbearer.OAuthBearerLoginModule required "
-    'unsecuredLoginStringClaim_sub="broker";',
-}
-
-
-def listening(protocol: str, mechanism: str) -> Mapping[str, str]:
-    plain, secured = free_ports(2)
-    return {
-        **SETTINGS,
-        "offsets.topic.replication.factor": "2",
-        "transaction.state.log.replication.factor": "2",
-        "transaction.state.log.min.isr": "1",
-        "default.replication.factor": "2",
-        "listeners": f"PLAINTEXT://127.0.0.1:{plain},BROKERS://127.0.0.1:{secured}",
-        "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,BROKERS:{protocol}",
-        "inter.broker.listener.name": "BROKERS",
-        "listener.name.brokers.sasl.enabled.mechanisms": mechanism,
-        "sasl.mechanism.inter.broker.protocol": mechanism,
-        "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-        "super.users": "User:ANONYMOUS;User:broker",
-    }
-
-
-def tls(directory: Path) -> Mapping[str, str]:
-    directory.mkdir(parents=True, exist_ok=True)
-    return {
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": CA.issue_broker().write(directory / "broker.pem"),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": CA.certificate_pem.replace("\n", " "),
-    }
-
-
-def store_user(connect: str, mechanism: str) -> None:
-    """As `configs --zookeeper` does before the first broker starts."""
-    credential = credential_text(make_credential(mechanism, SECRET, b"salt"))
-    client = KazooClient(connect)
-    client.start()
-    try:
-        text = json.dumps({"version": 1, "config": {mechanism: credential}})
-        client.create("/kafka/config/users/broker", text.encode(), makepath=True)
-    finally:
-        client.stop()
-        client.close()
-
-
-@contextmanager
-def cluster_of_two(
-    home: Path, protocol: str, mechanism: str, settings: Mapping[str, str]
-) -> Iterator[list[BrokerProcess]]:
-    with zookeeper(home / "zookeeper") as server, ExitStack() as running:
-        if mechanism.startswith("SCRAM"):
-            store_user(server.connect, mechanism)
-        brokers = []
-        for number in range(2):
-            directory = home / f"broker-{number}"
-            overrides = {
-                **listening(protocol, mechanism),
-                **(tls(directory) if protocol == "SASL_SSL" else {}),
-                "broker.id": str(number),
-                "zookeeper.connect": f"{server.connect}/kafka",
-                **settings,
-            }
-            port = int(overrides["listeners"].split(",")[0].rpartition(":")[2])
-            brokers.append(BrokerProcess(directory, port=port, overrides=overrides))
-        for broker in brokers:
-            running.enter_context(broker)
-        yield brokers
-
-
-def admin_of(*brokers: BrokerProcess) -> AdminClient:
-    bootstrap = ",".join(broker.bootstrap for broker in brokers)
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-
-
-def isr(admin: AdminClient, topic: str) -> list[int]:
-    return sorted(admin.list_topics(topic, timeout=SECONDS_MAX).topics[topic].partitions[0].isrs)
-
-
-def write_in_a_transaction(brokers: list[BrokerProcess], topic: str, name: str) -> None:
-    """To partitions of both brokers: markers have to travel."""
-    bootstrap = ",".join(broker.bootstrap for broker in brokers)
-    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0})
-    producer.init_transactions(SECONDS_MAX)
-    producer.begin_transaction()
-    for partition in range(2):
-        producer.produce(topic, b"x" * 1000, partition=partition)
-    producer.commit_transaction(SECONDS_MAX)
+from tests.support.identity_provider import AUDIENCE, ISSUER, identity_provider
 
 
 @pytest.mark.parametrize(
@@ -138,15 +44,39 @@ def test_brokers_replicate_and_end_transactions_over_connections_that_log_in(
 ) -> None:
     key = f"listener.name.brokers.{mechanism.lower()}.sasl.jaas.config"
     with cluster_of_two(tmp_path, protocol, mechanism, {key: MODULES[mechanism]}) as brokers:
-        admin = admin_of(*brokers)
-        eventually(lambda: len(admin.list_topics(timeout=SECONDS_MAX).brokers) == 2)
-        admin.create_topics([NewTopic("t", 2, 2)])["t"].result(SECONDS_MAX)
-        eventually(lambda: isr(admin, "t") == [0, 1])
-        write_in_a_transaction(brokers, "t", "first")
-        logs = "".join(broker.log_text for broker in brokers)
-        assert "ailed authentication" not in logs
-        assert "is Denied" not in logs
-        assert SECRET not in logs
+        replicate_and_end_a_transaction(brokers)
+
+
+def test_brokers_get_their_tokens_from_a_token_server(tmp_path: Path) -> None:
+    """Its tokens live for some seconds: sessions end with them, and others are asked for."""
+    key = "listener.name.brokers.oauthbearer."
+    package = f"{KAFKA}.oauthbearer"
+    with identity_provider(secrets={"broker": SECRET}, lifetime_seconds=4) as provider:
+        settings = {
+            f"{key}sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
+            f"{key}sasl.server.callback.handler.class": (
+                f"{package}.OAuthBearerValidatorCallbackHandler"
+            ),
+            f"{key}sasl.login.callback.handler.class": f"{package}.OAuthBearerLoginCallbackHandler",
+            f"{key}sasl.oauthbearer.jwks.endpoint.url": provider.jwks_url,
+            f"{key}sasl.oauthbearer.expected.issuer": ISSUER,
+            f"{key}sasl.oauthbearer.expected.audience": AUDIENCE,
+            f"{key}sasl.oauthbearer.clock.skew.seconds": "0",
+            f"{key}sasl.oauthbearer.token.endpoint.url": provider.token_url,
+            f"{key}sasl.oauthbearer.client.credentials.client.id": "broker",
+            f"{key}sasl.oauthbearer.client.credentials.client.secret": SECRET,
+            ALLOWED_URLS: f"{provider.jwks_url},{provider.token_url}",
+        }
+        with cluster_of_two(tmp_path, "SASL_PLAINTEXT", "OAUTHBEARER", settings) as brokers:
+            replicate_and_end_a_transaction(brokers)
+            asked = len(provider.token_questions)
+            assert asked >= 2
+            eventually(lambda: len(provider.token_questions) >= asked + 2)
+            write_in_a_transaction(brokers, "t", "second")
+            logs = "".join(broker.log_text for broker in brokers)
+            assert "was not renewed" not in logs
+            assert "ailed re-authentication" not in logs
+            assert SECRET not in logs
 
 
 def test_sessions_that_end_are_renewed_on_the_same_connections(tmp_path: Path) -> None:

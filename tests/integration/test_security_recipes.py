@@ -26,6 +26,8 @@ RECIPES = {
     )
     if len(blocks := re.findall(r"^```properties\n(.*?)^```", text, ALL_LINES)) == 2
 }
+GSSAPI_RECIPE = RECIPES.pop("GSSAPI (Kerberos)")
+"""It needs a KDC: the tests of Kerberos run it."""
 AUTHORITY = Authority.create("Recipes' CA", 1)
 USERS = {"broker": "brokers-own", "alice": "wonderland"}
 

@@ -16,6 +16,7 @@ from moldau.config.broker_settings.network_settings import NetworkSettings
 from moldau.config.broker_settings.security_settings import SecuritySettings
 from moldau.config.broker_settings.share_group_settings import ShareSettings
 from moldau.config.broker_settings.storage_settings import LogSettings
+from moldau.config.kerberos_settings import KerberosSettings
 from moldau.config.listeners import listening
 from moldau.config.setting_definition import HOUR, MINUTE, ConfigError, Setting, suggestion
 from moldau.config.token_settings import TokenCheckSettings, TokenLoginSettings
@@ -41,6 +42,7 @@ class BrokerConfig(
     GroupSettings,
     ShareSettings,
     SecuritySettings,
+    KerberosSettings,
     TokenLoginSettings,
     TokenCheckSettings,
     ForeignSettings,

@@ -146,7 +146,7 @@ def test_every_protocol_of_kafka_is_known_in_any_case(protocol: str) -> None:
 @pytest.mark.parametrize(
     ("protocol", "key"),
     [
-        ("SASL_PLAINTEXT", "sasl.kerberos.service.name"),
+        ("SASL_PLAINTEXT", "sasl.client.callback.handler.class"),
         ("SASL_SSL", "sasl.login.class"),
         ("SASL_SSL", "sasl.oauthbearer.jwks.endpoint.url"),
         ("SASL_SSL", "ssl.engine.factory.class"),

@@ -146,6 +146,8 @@ class SaslAuthenticator:
         request = SaslAuthenticateRequest.decode(frame, header.api_version, header.body_position)
         before = self._sasl.principal
         answer = self._sasl.authenticate(bytes(request.auth_bytes), now_ms)
+        if answer.is_silent:
+            return LoginStep(refusal=answer.failure)
         response = SaslAuthenticateResponse(
             error_code=answer.error,
             error_message=answer.message,

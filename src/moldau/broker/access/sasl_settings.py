@@ -17,7 +17,7 @@ from moldau.security.jaas import LoginModule
 from moldau.security.sasl.oauthbearer import OAuthBearerServer
 from moldau.security.sasl.plain import PlainServer, check_against
 from moldau.security.sasl.sasl_connection import SaslRules
-from moldau.security.sasl.sasl_mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslServer
+from moldau.security.sasl.sasl_mechanism import GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN, SaslServer
 from moldau.security.sasl.scram_keys import HASHES, RANDOM_BYTES, random_text
 from moldau.security.sasl.scram_server import ScramLookup, ScramServer
 
@@ -69,6 +69,10 @@ def _start(
         limit = "classes of the JVM cannot be loaded, and without this one others would get in"
         raise ConfigError(key, handler, limit)
     module = _login_module(config, listener, mechanism)
+    if mechanism == GSSAPI:
+        from moldau.broker.access.kerberos_checks import kerberos_start
+
+        return kerberos_start(config, listener, module.options if module else None)
     if mechanism == PLAIN:
         check = check_against(module.options if module else {}, sources.secret)
         return lambda: PlainServer(check)

@@ -61,8 +61,7 @@ def _login(config: SecuritySettings) -> Login:
 
     mechanism = config.sasl_mechanism
     if mechanism not in MECHANISMS:
-        also = " (its default, Kerberos, is not built)" if mechanism == GSSAPI else ""
-        limit = f"must be one of {', '.join(MECHANISMS)}{also}"
+        limit = f"must be one of {', '.join(MECHANISMS)}"
         raise ConfigError("sasl.mechanism", mechanism, limit)
     if mechanism == OAUTHBEARER or config.sasl_login_callback_handler_class:
         from moldau.net.oauth.token_login import Allowed, is_asked_for, token_login
@@ -70,6 +69,10 @@ def _login(config: SecuritySettings) -> Login:
         if is_asked_for(config, mechanism):
             return token_login(config, _token_options(config), Allowed.by(os.environ))
     options = _options(config, mechanism)
+    if mechanism == GSSAPI:
+        from moldau.net.sasl.kerberos import kerberos_login
+
+        return kerberos_login(JAAS, options, config.sasl_kerberos_service_name)
     try:
         return login_by(mechanism, options, SOURCES)
     except ValueError as fault:
@@ -87,15 +90,20 @@ def _token_options(config: SecuritySettings) -> Mapping[str, str]:
 def _options(config: SecuritySettings, mechanism: str) -> Mapping[str, str]:
     """Of the log-in module; `sasl.username` and `sasl.password` stand for one."""
     from moldau.security.jaas import JaasError, parse_login_module
-    from moldau.security.sasl.sasl_mechanism import OAUTHBEARER
+    from moldau.security.sasl.sasl_mechanism import GSSAPI, OAUTHBEARER
 
     name, password = config.sasl_username, config.sasl_password
-    if mechanism == OAUTHBEARER and (name is not None or password is not None):
-        limit = "a log-in by OAUTHBEARER has a token in the place of sasl.username and password"
+    is_named = name is not None or password is not None
+    if is_named and mechanism in (OAUTHBEARER, GSSAPI):
+        limit = f"a log-in by {mechanism} has no sasl.username and sasl.password"
         raise ConfigError("sasl.username", name, limit)
     if config.sasl_jaas_config is None:
         if name is None or password is None:
-            limit = f"a log-in by {mechanism} needs it, or sasl.username and sasl.password"
+            limit = f"a log-in by {mechanism} needs it"
+            if mechanism == GSSAPI:
+                limit += " (it is Kerberos, and the default of sasl.mechanism)"
+            elif mechanism != OAUTHBEARER:
+                limit += ", or sasl.username and sasl.password"
             raise ConfigError(JAAS, "none", limit)
         return {"username": name, "password": password}
     if name is not None or password is not None:

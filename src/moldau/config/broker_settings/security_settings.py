@@ -6,7 +6,6 @@ from moldau.config.setting_definition import (
     DAY,
     HOUR,
     KIB,
-    MINUTE,
     ClassName,
     Long,
     Names,
@@ -17,7 +16,6 @@ from moldau.config.setting_definition import (
 )
 
 NO_JAVA_TLS = "TLS comes from OpenSSL, not from a JVM"
-NO_KERBEROS = "Kerberos is not supported"
 NO_PLUG_INS = "classes of the JVM cannot be loaded"
 ANY_NAME = "a certificate that is read anew may carry any name"
 JAAS_PLACE = "brokers read it for one listener and mechanism only"
@@ -134,12 +132,12 @@ class SecuritySettings(Settings):
     # SASL
     sasl_enabled_mechanisms: Names = setting(
         "sasl.enabled.mechanisms", ("GSSAPI",), scope=Scope.PER_BROKER,
-        doc="Ways to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER with unsigned tokens "
-            "(for development). Others stop the start of a listener that asks for a log-in.")
+        doc="Ways to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, GSSAPI (Kerberos). "
+            "Others stop the start of a listener that asks for a log-in.")
     sasl_mechanism_inter_broker_protocol: str = setting(
         "sasl.mechanism.inter.broker.protocol", "GSSAPI", scope=Scope.PER_BROKER,
-        doc="How brokers log in to one another: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "
-            "OAUTHBEARER.")
+        doc="How brokers log in to one another: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, "
+            "OAUTHBEARER or GSSAPI.")
     java_security_auth_login_config: str | None = setting(
         "java.security.auth.login.config",
         doc="Moldau's own: the JAAS file that a JVM is told of by a flag of this name. Its "
@@ -170,28 +168,9 @@ class SecuritySettings(Settings):
         "sasl.login.class", refused=NO_PLUG_INS,
         doc="Class that logs in.")
 
-    # Kerberos
-    sasl_kerberos_service_name: str | None = setting(
-        "sasl.kerberos.service.name", scope=Scope.PER_BROKER, no_effect=NO_KERBEROS,
-        doc="Kerberos name of the brokers.")
-    sasl_kerberos_kinit_cmd: str = setting(
-        "sasl.kerberos.kinit.cmd", "/usr/bin/kinit", scope=Scope.PER_BROKER, no_effect=NO_KERBEROS,
-        doc="Path of kinit.")
-    sasl_kerberos_min_time_before_relogin: Long = setting(
-        "sasl.kerberos.min.time.before.relogin", 1 * MINUTE, scope=Scope.PER_BROKER,
-        no_effect=NO_KERBEROS,
-        doc="Shortest time between two log-ins.")
     sasl_kerberos_principal_to_local_rules: Names = setting(
         "sasl.kerberos.principal.to.local.rules", ("DEFAULT",), scope=Scope.PER_BROKER,
-        no_effect=NO_KERBEROS,
         doc="Rules that turn a Kerberos name into a user name.")
-    sasl_kerberos_ticket_renew_jitter: float = setting(
-        "sasl.kerberos.ticket.renew.jitter", 0.05, scope=Scope.PER_BROKER, no_effect=NO_KERBEROS,
-        doc="Random share of the renewal time.")
-    sasl_kerberos_ticket_renew_window_factor: float = setting(
-        "sasl.kerberos.ticket.renew.window.factor", 0.8, scope=Scope.PER_BROKER,
-        no_effect=NO_KERBEROS,
-        doc="Share of a ticket's life after which it is renewed.")
 
     # Delegation tokens
     delegation_token_secret_key: Password | None = setting(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moldau.config.kerberos_settings import KerberosSettings
 from moldau.config.setting_definition import (
     HIDDEN,
     ConfigError,
@@ -31,7 +32,6 @@ _NO_CLASSES = "classes of Java are not loaded"
 _NO_CHECK = "tokens are checked by the broker"
 _NO_JAVA_TLS = "TLS is OpenSSL's here, not the JVM's"
 NOT_BUILT: Mapping[str, str] = {
-    "sasl.kerberos.": "Kerberos is not built",
     "sasl.oauthbearer.jwks.": _NO_CHECK,
     "sasl.oauthbearer.expected.": _NO_CHECK,
     "sasl.oauthbearer.clock.": _NO_CHECK,
@@ -50,7 +50,7 @@ def _https_or_nothing(value: str) -> str | None:
     return None if value.lower() in ("https", "") else "must be https, or empty"
 
 
-class SecuritySettings(TokenLoginSettings):
+class SecuritySettings(KerberosSettings, TokenLoginSettings):
     security_protocol: str = setting(
         "security.protocol",
         PLAINTEXT,
@@ -113,7 +113,7 @@ class SecuritySettings(TokenLoginSettings):
         "sasl.mechanism",
         "GSSAPI",
         aliases=("sasl.mechanisms",),
-        doc="How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER (unsigned tokens).",
+        doc="How to log in: GSSAPI (Kerberos), PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.",
     )
     sasl_jaas_config: Password | None = setting(
         "sasl.jaas.config", None, doc="The log-in module with its user name and password."

@@ -10,7 +10,7 @@ from moldau.config.setting_definition import HIDDEN, ConfigError
 from moldau.net.sasl.login_exchange import SOURCES
 from moldau.net.sasl.login_modules import JAAS, listener_key, login_module
 from moldau.security.sasl.sasl_login import Login, login_by
-from moldau.security.sasl.sasl_mechanism import MECHANISMS, OAUTHBEARER
+from moldau.security.sasl.sasl_mechanism import GSSAPI, MECHANISMS, OAUTHBEARER
 
 log = logging.getLogger("kafka.server.KafkaServer")
 
@@ -64,6 +64,10 @@ def peer_login(config: BrokerConfig) -> Login:
     if module is None:
         limit = f"brokers log in to one another by {mechanism}, so it must say as whom"
         raise ConfigError(key, "", limit)
+    if mechanism == GSSAPI:
+        from moldau.net.sasl.kerberos import kerberos_login
+
+        return kerberos_login(key, module.options, own_config.sasl_kerberos_service_name)
     try:
         return login_by(mechanism, module.options, SOURCES)
     except ValueError as fault:

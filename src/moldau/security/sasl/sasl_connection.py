@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from moldau.model.errors import Error
 from moldau.security.naming.principal import USER, Principal
-from moldau.security.sasl.sasl_failures import SaslFailure
+from moldau.security.sasl.sasl_failures import SaslFailure, SaslInterrupted
 from moldau.security.sasl.sasl_mechanism import SaslServer
 
 SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE = 17, 18, 36
@@ -65,6 +65,8 @@ class TokenAnswer(NamedTuple):
     token: bytes = b""
     session_lifetime_ms: int = 0
     failure: str = ""
+    is_silent: bool = False
+    """The connection ends without the answer: the client is to try again."""
 
 
 class SaslConnection:
@@ -185,7 +187,12 @@ class SaslConnection:
                 f"Authentication failed during {self.word} due to invalid credentials with SASL "
                 f"mechanism {self._mechanism}"
             )
-            return TokenAnswer(Error.SASL_AUTHENTICATION_FAILED, told, failure=str(fault))
+            return TokenAnswer(
+                Error.SASL_AUTHENTICATION_FAILED,
+                told,
+                failure=str(fault),
+                is_silent=isinstance(fault, SaslInterrupted),
+            )
         return TokenAnswer(token=answer, session_lifetime_ms=lifetime_ms)
 
     def _end(self, server: SaslServer, now_ms: int) -> int:

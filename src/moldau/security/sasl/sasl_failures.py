@@ -17,3 +17,8 @@ class SaslFailure(Exception):
 def refused(sentence: str) -> SaslFailure:
     """A failure whose reason the client may know."""
     return SaslFailure(sentence, told=sentence)
+
+
+class SaslInterrupted(SaslFailure):
+    """A log-in that another try may mend: the connection ends and the client is told nothing, for
+    with an answer it would give up."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from moldau.security.sasl.oauthbearer import OAuthBearerClient
 from moldau.security.sasl.plain import PlainClient
-from moldau.security.sasl.sasl_mechanism import MECHANISMS, OAUTHBEARER, PLAIN, SaslClient
+from moldau.security.sasl.sasl_mechanism import GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN, SaslClient
 from moldau.security.sasl.scram_client import ScramClient
 from moldau.security.sasl.unsecured_login import extensions, unsecured_token
 
@@ -41,7 +41,7 @@ class Sources(NamedTuple):
 
 def login_by(mechanism: str, options: Mapping[str, str], sources: Sources) -> Login:
     """Raises ValueError with a sentence if the options do not do."""
-    assert mechanism in MECHANISMS, mechanism
+    assert mechanism in MECHANISMS and mechanism != GSSAPI, mechanism
     if mechanism == OAUTHBEARER:
         return Login(mechanism, _by_token(options, sources))
     name, password = options.get("username"), options.get("password")
