@@ -101,7 +101,7 @@ GUARDS: Mapping[int, Guard] = {
     43: partition_guards.guard_elections,
     45: partition_guards.guard_reassignments,
     46: partition_guards.guard_reassignment_list,
-    48: needs(Operation.DESCRIBE_CONFIGS),
+    48: admin_guards.guard_describe_quotas,
     49: admin_guards.guard_alter_quotas,
     50: admin_guards.guard_describe_credentials,
     51: admin_guards.guard_alter_credentials,

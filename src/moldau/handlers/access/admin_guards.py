@@ -103,7 +103,7 @@ def _quotas_kept(request: Any, text: str) -> quotas.AlterClientQuotasResponse:
         entries=[
             quotas.AlterClientQuotasResponseEntry(
                 error_code=DENIED,
-                error_message=text,
+                error_message=DENIED.sentence,
                 entity=[
                     quotas.EntityData(entity_type=row.entity_type, entity_name=row.entity_name)
                     for row in entry.entity
@@ -132,6 +132,12 @@ def _not_moved(request: Any, text: str) -> log_dirs.AlterReplicaLogDirsResponse:
     )
 
 
+guard_describe_quotas = cluster_or(
+    Operation.DESCRIBE_CONFIGS,
+    lambda request, text: quotas.DescribeClientQuotasResponse(
+        error_code=DENIED, error_message=None, entries=None
+    ),
+)
 guard_alter_quotas = cluster_or(Operation.ALTER_CONFIGS, _quotas_kept)
 guard_move_replicas = cluster_or(Operation.ALTER, _not_moved)
 guard_quorum = cluster_or(
