@@ -30,3 +30,8 @@ class ConfigChange(NamedTuple):
     """None deletes the override of that key."""
     replace_all: bool = False
     """Drop every override that is not named here, as AlterConfigs does."""
+
+    def __repr__(self) -> str:
+        """For logs: values may be passwords."""
+        whose = f"{self.resource_type.name} {self.resource_name!r}"
+        return f"ConfigChange({whose} sets {sorted(self.overrides)})"

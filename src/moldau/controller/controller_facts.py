@@ -82,6 +82,10 @@ class ConfigsChanged(NamedTuple):
     is_first: bool = False
     """Nothing is set for this name, so the tree has no node for it yet."""
 
+    def __repr__(self) -> str:
+        """For logs: values may be passwords."""
+        return f"ConfigsChanged({self.kind.value} {self.name!r} now sets {sorted(self.overrides)})"
+
 
 class BrokerRegistered(NamedTuple):
     """Volatile: the broker's ephemeral node says it, for as long as the broker lives."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from moldau.pipelines.checkpoint import Checkpoint, repair
+from moldau.pipelines.hidden_settings import HiddenSettings
 from moldau.pipelines.sink.exactly_once_sink import AtLeastOnceSink, ExactlyOnceSink, plans_in
 from moldau.pipelines.sink.sink_options import (
     SinkError,
@@ -52,7 +53,8 @@ class Kafka:
 
         self.spark = register(spark)
         self.bootstrap = bootstrap
-        self._options = {"kafka.bootstrap.servers": bootstrap, **_texts(options)}
+        given = {"kafka.bootstrap.servers": bootstrap, **_texts(options)}
+        self._options = HiddenSettings(given)
 
     def stream(self, topics: Topics, **options: Any) -> DataFrame:
         """A streaming DataFrame with the schema and the options of Spark's Kafka connector."""

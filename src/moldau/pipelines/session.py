@@ -14,6 +14,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+from moldau.pipelines.hidden_settings import SECRET_NAMES
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -21,6 +23,10 @@ JAVA_MIN = 17
 JAVA_ANSWER_SECONDS_MAX = 20
 SHUFFLE_PARTITIONS = 4
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+REDACTION = "spark.sql.redaction.options.regex"
+SECRET_OPTIONS = f"(?i:{SECRET_NAMES})"
+"""Options of the format that Spark must not show in plans, in its event log and on its pages. What
+it hides of itself leaves out the key of a certificate."""
 MASTER_VARIABLE = "MOLDAU_SPARK_MASTER"
 
 SETTINGS = {
@@ -89,6 +95,9 @@ def register(spark: SparkSession) -> SparkSession:
     # Spark refuses a source that can filter where the user has switched filtering off.
     pushes = spark.conf.get(PUSHDOWN, "false") == "true"
     spark.dataSource.register(MoldauSource if pushes else PlainMoldauSource)
+    hidden = spark.conf.get(REDACTION, "") or ""
+    if SECRET_OPTIONS not in hidden:
+        spark.conf.set(REDACTION, f"(?:{hidden})|{SECRET_OPTIONS}" if hidden else SECRET_OPTIONS)
     return spark
 
 

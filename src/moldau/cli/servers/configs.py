@@ -25,6 +25,7 @@ from moldau.cli.tool import (
     Tool,
     run_tool,
 )
+from moldau.config.setting_definition import HIDDEN
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin_results import ConfigEntry, ConfigResource
@@ -71,6 +72,12 @@ class Entity(NamedTuple):
         return self.type[:-1]
 
 
+SECRET = re.compile(
+    r"(?:store\.password|key\.password|jaas\.config|secret|keystore\.key)\s*=", re.IGNORECASE
+)
+"""A word of a command line that must not be quoted when it fails."""
+
+
 def run(arguments: Sequence[str]) -> int:
     return run_tool(TOOL, arguments)
 
@@ -90,7 +97,8 @@ def main(given: Given, out: Output) -> None:
     except UsageFault:
         raise
     except CommandFault as fault:
-        words = PASSWORD.sub("password=[hidden]", " ".join(given.raw))
+        shown = (HIDDEN if SECRET.search(word) else word for word in given.raw)
+        words = PASSWORD.sub("password=[hidden]", " ".join(shown))
         cause = f"{fault.java}: {fault.sentence}" if fault.java else fault.sentence
         raise CommandFault(
             f"Error while executing config command with args '{words}'\n{cause}"

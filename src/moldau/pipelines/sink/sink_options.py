@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.config.client_settings.producer_settings import ProducerConfig
 from moldau.config.setting_definition import ConfigError, suggestion
+from moldau.pipelines.hidden_settings import HiddenSettings
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -88,7 +89,7 @@ def parse_sink_options(options: Mapping[str, str]) -> SinkOptions:
     except ConfigError as fault:
         raise SinkError(f"The option kafka.{fault.key} is wrong: {fault}") from None
     return SinkOptions(
-        settings,
+        HiddenSettings(settings),
         given.get("topic") or given.get("path") or None,
         given.get("includetimestamp", "false").lower() == "true",
         _bytes(given.get("batchbytes")),

@@ -12,6 +12,7 @@ from moldau.client.admin.admin_results import ConfigResource, ResourceType
 from moldau.client.admin.blocking_admin import Admin
 from moldau.client.shared.client_errors import KafkaError, error_class
 from moldau.model.errors import Error
+from moldau.pipelines.hidden_settings import HiddenSettings
 from moldau.pipelines.sink.batch_markers import common_settings
 from moldau.pipelines.sink.sink_options import SinkError, SinkOptions
 from moldau.pipelines.sink.sink_rows import BODY_BYTES, RowSettings
@@ -88,4 +89,4 @@ def plan(
     if chosen.topic is not None and facts is not None:
         partitions = {chosen.topic: facts.partitions}
         writers = max(1, min(writers_max, facts.partitions))
-    return WriterSettings(rows, dict(chosen.settings), writers, partitions)
+    return WriterSettings(rows, HiddenSettings(chosen.settings), writers, partitions)

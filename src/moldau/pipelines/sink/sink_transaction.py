@@ -20,6 +20,7 @@ from moldau.client.consumer.consumer_records import OffsetAndMetadata
 from moldau.client.producer.blocking_producer import Producer
 from moldau.client.producer.producer_session import ProducerSession
 from moldau.client.shared.client_errors import KafkaError
+from moldau.pipelines.hidden_settings import HiddenSettings
 from moldau.pipelines.sink.batch_continuation import Plan, is_written
 from moldau.pipelines.sink.batch_markers import (
     Marker,
@@ -53,7 +54,7 @@ class PipelineTransactions:
         self.group = group or app
         self.last: Marker | None = None
         """Of the last batch that is known to be committed."""
-        self._settings = dict(settings)
+        self._settings = HiddenSettings(settings)
         self._timeout_ms = timeout_ms
         self._producer: Producer | None = None
         self._admin: Admin | None = None

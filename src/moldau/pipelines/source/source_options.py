@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 from moldau.config.client_settings.consumer_settings import ConsumerConfig
 from moldau.config.setting_definition import ConfigError, suggestion
 from moldau.model.names import TopicPartition
+from moldau.pipelines.hidden_settings import HiddenSettings
 from moldau.pipelines.source.source_offsets import (
     EARLIEST,
     LATEST,
@@ -147,7 +148,7 @@ def parse_options(options: Mapping[str, str], *, is_stream: bool) -> SourceOptio
         raise OptionError("startingOffsetsByTimestampStrategy", strategy, "use error or latest")
     delay = given.get("maxtriggerdelay")
     return SourceOptions(
-        settings=settings,
+        settings=HiddenSettings(settings),
         subscription=_subscription(given),
         start=start,
         end=end,
