@@ -417,7 +417,7 @@ class Connection(AnswerSender):
         self._server.request_memory.leave(self, self._reserved_bytes)
         self._reserved_bytes = 0
         self._outgoing.drop()
-        self._inbox.end = 0
+        self._inbox.let_go()
         self._server.logins.forget(self)
         self._transport.close()
         self._server.forget(self)

@@ -82,6 +82,11 @@ class ReceivedBytes:
             self._arrived_bytes = READ_BYTES
             self._renew(START_BYTES, memoryview(b""))
 
+    def let_go(self) -> None:
+        """Nothing more will come, though somebody may still refer to the connection."""
+        self.view = self.fresh = memoryview(b"")
+        self.end = self.rest_of_frame = 0
+
     def _renew(self, capacity_bytes: int, content: memoryview) -> None:
         self.view = memoryview(_room_of(capacity_bytes))
         self.fresh = self.view[:READ_BYTES]

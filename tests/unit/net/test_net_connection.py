@@ -251,6 +251,23 @@ def test_a_client_that_leaves_cancels_what_it_waited_for() -> None:
     run(scenario)
 
 
+def test_a_client_that_leaves_takes_its_half_sent_frame_along() -> None:
+    """Whoever still refers to the connection, an exception perhaps, keeps no memory with it."""
+
+    async def scenario() -> None:
+        async with EchoServer() as echo:
+            _, writer = await echo.connect()
+            writer.write(frame(LATER_OVERLAPPING, b"1") + frame(ECHO, bytes(READ_BYTES))[:-1])
+            await until(lambda: bool(echo.requests.later))
+            connection = echo.requests.later[0].connection
+            await until(lambda: connection.buffer_bytes >= READ_BYTES)
+            writer.close()
+            await until(lambda: connection.is_closed)
+            assert connection.buffer_bytes == 0
+
+    run(scenario)
+
+
 def test_a_client_that_only_stops_sending_still_gets_its_answers() -> None:
     async def scenario() -> None:
         async with EchoServer() as echo:
