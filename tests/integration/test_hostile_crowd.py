@@ -37,6 +37,8 @@ WAIT_MS_MAX = 10_000
 OVERRIDES = {
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
+    # What members leave behind may take 128 MiB otherwise, and they do leave it.
+    "group.state.max.bytes": "33554432",
     # What hostile producers write is kept for a moment only; a file of the log may fill the disk.
     "log.retention.bytes": "2000000",
     "log.segment.bytes": "1048576",
