@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from benchmarks import clients, cluster, compaction, partitions
+from benchmarks import clients, cluster, compaction, guards, partitions, tls
 from benchmarks.brokers import PEERS, machine, versions
 from benchmarks.measures import FULL, GROUPS, ONLY_WHEN_ASKED, QUICK, Scale, Values, take
 from benchmarks.report import page, report
@@ -33,7 +33,7 @@ def arguments() -> argparse.Namespace:
         "--only",
         action="append",
         choices=GROUPS,
-        help="this group of measures; may be repeated (the last four only if named)",
+        help="this group of measures; may be repeated (the last six only if named)",
     )
     parser.add_argument(
         "--broker",
@@ -60,6 +60,10 @@ def one_round(name: str, scale: Scale, wanted: set[str], where: Path | None) -> 
             values |= compaction.take(name, directory / "compaction", keys, size)
         if "partitions" in wanted:
             values |= partitions.take(name, directory / "partitions", scale.partitions)
+        if "tls" in wanted:
+            values |= tls.take(name, scale, directory / "tls")
+        if "guards" in wanted:
+            values |= guards.take(name, scale, directory / "guards")
         return values
     finally:
         shutil.rmtree(directory, ignore_errors=True)

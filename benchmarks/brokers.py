@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Protocol
 
+from benchmarks.doors import Door
 from moldau.testing.broker_process import BrokerProcess
 from tests.support import apache_kafka, apache_kafka_39
 
@@ -17,6 +18,8 @@ class Peer(Protocol):
     """A broker that is ready to be launched; making one is not part of what is measured."""
 
     port: int
+    way_in: Door | None
+    """How the load enters; None for `port` without any lock."""
 
     @property
     def pid(self) -> int: ...
@@ -27,13 +30,19 @@ class Peer(Protocol):
 
 
 class Moldau(BrokerProcess):
+    way_in: Door | None = None
+
     def launch(self) -> None:
         self.spawn()
 
 
+class Apache(apache_kafka.ApacheKafka):
+    way_in: Door | None = None
+
+
 def apache(directory: Path) -> Peer:
     """Its storage is formatted here, as an operator does once before the first start."""
-    broker = apache_kafka.ApacheKafka(directory)
+    broker = Apache(directory)
     broker.format()
     return broker
 

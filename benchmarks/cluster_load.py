@@ -48,7 +48,7 @@ def run_produce(
     ports = leading_ports(port, topic)
     streams = [
         ProduceStream(
-            leader,
+            {"port": leader},
             *(topic, partition, batch.encoded, window),
             acks=ALL_ACKS,
             version=LOAD_PRODUCE_VERSION,

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 
 from benchmarks import requests
 from benchmarks.control import Control
+from benchmarks.doors import Door, connect
 from benchmarks.process_usage import cpu_seconds
 
 RECEIVE_BYTES = 4 * 1024 * 1024
@@ -50,10 +51,8 @@ class Outcome:
 class Stream:
     """One connection: what it still has to send and how many whole answers it has received."""
 
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setblocking(False)
+    def __init__(self, door: Door) -> None:
+        self.socket = connect(door)
         self.answers = 0
         self.sent = 0
         self.blocked = False
@@ -79,7 +78,7 @@ class ProduceStream(Stream):
 
     def __init__(
         self,
-        port: int,
+        door: Door,
         topic: str,
         partition: int,
         payload: bytes,
@@ -88,7 +87,7 @@ class ProduceStream(Stream):
         acks: int = 1,
         version: int = requests.PRODUCE_VERSION,
     ) -> None:
-        super().__init__(port)
+        super().__init__(door)
         self.request = requests.produce(topic, partition, payload, acks, version=version)
         self.payload_bytes = len(payload)
         # Small requests leave several at a time, large ones stay in the processor's cache.
@@ -147,13 +146,14 @@ class FetchStream(Stream):
     """Fetches a partition from front to back, again and again, one request at a time."""
 
     def __init__(
-        self, port: int, topic: str, partition: int, offsets: Sequence[int], max_bytes: int
+        self, door: Door, topic: str, partition: int, offsets: Sequence[int], max_bytes: int
     ) -> None:
-        super().__init__(port)
+        super().__init__(door)
         self.requests = [requests.fetch(topic, partition, at, max_bytes) for at in offsets]
         self.max_bytes = max_bytes
         self.error_position = requests.fetch_error_position(topic)
         self.head_bytes = requests.fetch_records_position(topic)
+        self.head = bytearray()
         self.missing = 0
         self.due = 0
 
@@ -178,12 +178,14 @@ class FetchStream(Stream):
 
     def receive_head(self, buffer: memoryview) -> int:
         """Check an answer's first bytes; how many follow."""
-        seen = self.socket.recv_into(buffer, self.head_bytes, socket.MSG_PEEK)
-        if seen < self.head_bytes:
-            raise BlockingIOError
-        self.socket.recv_into(buffer, self.head_bytes)
-        size: int = struct.unpack_from(">i", buffer)[0]
-        (error,) = struct.unpack_from(">h", buffer, self.error_position)
+        while len(self.head) < self.head_bytes:
+            count = self.socket.recv_into(buffer, self.head_bytes - len(self.head))
+            if count == 0:
+                raise ConnectionError("the broker closed a fetching connection")
+            self.head += buffer[:count]
+        size: int = struct.unpack_from(">i", self.head)[0]
+        (error,) = struct.unpack_from(">h", self.head, self.error_position)
+        self.head.clear()
         remaining = size + 4 - self.head_bytes
         if error or not 0 <= remaining - self.max_bytes < 16:
             raise RuntimeError(f"unexpected answer: {size} bytes, error {error}")
@@ -281,17 +283,27 @@ def measured(loop: Loop, limits: Limits, broker_pids: Sequence[int]) -> Outcome:
     return outcome
 
 
+@dataclass(frozen=True, slots=True)
+class Where:
+    port: int
+    """Without any lock, for what surrounds the measurement."""
+    pid: int
+    topic: str
+    door: Door
+
+
 def run_produce(
-    port: int, pid: int, topic: str, batch: requests.Batch, partitions: int, window: int, at: Limits
+    where: Where, batch: requests.Batch, partitions: int, window: int, at: Limits
 ) -> Outcome:
     """One connection per partition; afterwards the log must hold exactly what was sent."""
-    with Control(port) as control:
+    topic = where.topic
+    with Control(where.port) as control:
         control.create_topic(topic, partitions)
         streams = [
-            ProduceStream(port, topic, partition, batch.encoded, window)
+            ProduceStream(where.door, topic, partition, batch.encoded, window)
             for partition in range(partitions)
         ]
-        outcome = measure(Loop(streams, window), at, pid)
+        outcome = measure(Loop(streams, window), at, where.pid)
         for partition, stream in enumerate(streams):
             expected = stream.sent * batch.record_count
             if control.end_offset(topic, partition) != expected:
@@ -299,33 +311,33 @@ def run_produce(
     return outcome
 
 
-def run_fetch(
-    port: int, pid: int, topic: str, batch: requests.Batch, connections: int, at: Limits
-) -> Outcome:
+def run_fetch(where: Where, batch: requests.Batch, connections: int, at: Limits) -> Outcome:
     """Answers of about 1 MB, each a whole number of the batches that were produced before."""
     batches_each = max(1, 1024 * 1024 // len(batch.encoded))
     step = batches_each * batch.record_count
     streams: list[FetchStream] = []
-    with Control(port) as control:
+    topic = where.topic
+    with Control(where.port) as control:
         for partition in range(connections):
             end = control.end_offset(topic, partition)
             offsets = range(0, (end or 0) - step + 1, step)
             if not offsets:
                 raise RuntimeError(f"{topic}-{partition} holds too little to fetch")
             max_bytes = batches_each * len(batch.encoded)
-            streams.append(FetchStream(port, topic, partition, offsets, max_bytes))
-    return measure(Loop(streams, 1), at, pid)
+            streams.append(FetchStream(where.door, topic, partition, offsets, max_bytes))
+    return measure(Loop(streams, 1), at, where.pid)
 
 
 def main() -> None:
     asked = json.loads(sys.argv[1])
     limits = Limits(**asked["limits"])
-    where = asked["port"], asked["pid"], asked["topic"]
+    port = asked["port"]
+    where = Where(port, asked["pid"], asked["topic"], asked.get("door") or {"port": port})
     batch = requests.batch(asked["record_bytes"], asked["record_count"], int(time.time() * 1000))
     if asked["kind"] == "produce":
-        outcome = run_produce(*where, batch, asked["connections"], asked["window"], limits)
+        outcome = run_produce(where, batch, asked["connections"], asked["window"], limits)
     else:
-        outcome = run_fetch(*where, batch, asked["connections"], limits)
+        outcome = run_fetch(where, batch, asked["connections"], limits)
     print(json.dumps(asdict(outcome)))
 
 

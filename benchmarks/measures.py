@@ -124,8 +124,36 @@ PARTITIONS = (
 MEASURES += tuple(
     Measure(key, "partitions", label, unit, "lower") for key, label, unit in PARTITIONS
 )
+TLS: tuple[tuple[str, str, str, Literal["lower", "higher"], float | None], ...] = (
+    ("requests_1", "one-record requests, 1 connection", "/s", "higher", 1.0),
+    ("requests_8", "one-record requests, 8 connections", "/s", "higher", 1.0),
+    *(
+        (f"produce_{size}", f"produce, {size} batches", "MB/s", "higher", 1.0)
+        for size in BATCH_SIZES
+    ),
+    *(
+        (f"cpu_{size}", f"broker CPU per GB, {size} batches", "s", "lower", None)
+        for size in BATCH_SIZES
+    ),
+    ("fetch_1", "fetch of 1 MB answers, 1 connection", "MB/s", "higher", 1.0),
+    ("fetch_4", "fetch of 1 MB answers, 4 connections", "MB/s", "higher", 1.0),
+)
+MEASURES += tuple(
+    Measure(f"tls_{key}", "tls", f"TLS: {label}", unit, better, target)
+    for key, label, unit, better, target in TLS
+)
+MEASURES += (
+    Measure("guarded_requests", "guards", "locked: one-record requests", "/s", "higher"),
+    Measure("guarded_produce", "guards", "locked: produce, 16 KB batches", "MB/s", "higher"),
+)
+MEASURES += tuple(
+    Measure(
+        f"guarded_{key}_cost", "guards", f"… what the locks cost {label}", "%", "lower", None, 3.0
+    )
+    for key, label in (("requests", "one-record requests"), ("produce", "produce"))
+)
 GROUPS = (*dict.fromkeys(measure.group for measure in MEASURES), "clients")
-ONLY_WHEN_ASKED = {"cluster", "compaction", "partitions"}
+ONLY_WHEN_ASKED = {"cluster", "compaction", "partitions", "tls", "guards"}
 """Groups that need brokers of their own: several of a kind, or with other settings."""
 
 
@@ -219,8 +247,8 @@ def run_load(module: str, **asked: Any) -> dict[str, float]:
 
 
 def transfer(peer: Peer, kind: str, limits: Limits, **asked: Any) -> dict[str, float]:
-    where = {"port": peer.port, "pid": peer.pid, "kind": kind, "limits": asdict(limits)}
-    return run_load("load", **where, **asked)
+    where = {"port": peer.port, "pid": peer.pid, "door": peer.way_in}
+    return run_load("load", kind=kind, limits=asdict(limits), **where, **asked)
 
 
 def start(peer: Peer, scale: Scale) -> Values:

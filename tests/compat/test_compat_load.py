@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import groups, requests, transactions
 from benchmarks.control import Control, wait_for_first_ack
-from benchmarks.load import Limits, run_fetch, run_produce
+from benchmarks.load import Limits, Where, run_fetch, run_produce
 
 BRIEFLY = Limits(warm_up_seconds=0.05, warm_up_bytes=1000, seconds=0.2, bytes=8_000_000)
 NewName = Callable[[str], str]
@@ -22,6 +22,10 @@ NewName = Callable[[str], str]
 @pytest.fixture
 def port(bootstrap: str) -> int:
     return int(bootstrap.rpartition(":")[2])
+
+
+def where(port: int, topic: str) -> Where:
+    return Where(port, os.getpid(), topic, {"port": port})
 
 
 def test_the_first_record_is_acknowledged_in_a_topic_nobody_created(port: int) -> None:
@@ -34,7 +38,7 @@ def test_the_first_record_is_acknowledged_in_a_topic_nobody_created(port: int) -
 def test_small_batches_are_counted_on_both_sides(port: int, new_name: NewName) -> None:
     one = requests.batch(100, 1, int(time.time() * 1000))
 
-    outcome = run_produce(port, os.getpid(), new_name("load"), one, 2, 5, BRIEFLY)
+    outcome = run_produce(where(port, new_name("load")), one, 2, 5, BRIEFLY)
 
     assert outcome.answers > 0
     assert outcome.bytes == outcome.answers * len(one.encoded)
@@ -43,9 +47,9 @@ def test_small_batches_are_counted_on_both_sides(port: int, new_name: NewName) -
 def test_large_batches_are_fetched_back_in_whole_answers(port: int, new_name: NewName) -> None:
     topic = new_name("load")
     large = requests.batch(1000, 129, int(time.time() * 1000))
-    run_produce(port, os.getpid(), topic, large, 2, 5, BRIEFLY)
+    run_produce(where(port, topic), large, 2, 5, BRIEFLY)
 
-    outcome = run_fetch(port, os.getpid(), topic, large, 2, BRIEFLY)
+    outcome = run_fetch(where(port, topic), large, 2, BRIEFLY)
 
     assert outcome.answers > 0
     assert outcome.bytes % len(large.encoded) == 0
