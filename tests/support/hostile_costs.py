@@ -239,7 +239,7 @@ def _delta(number: int) -> tuple[int, bytes]:
 
 
 def huge_batch() -> list[bytes]:
-    return [request_of(0, 7, produce_of(HUGE, {0: batch_of_many(9_000_000)}))] * 2
+    return [request_of(0, 7, produce_of(HUGE, {0: batch_of_many(2_000_000)}))] * 2
 
 
 def list_offsets() -> list[bytes]:
@@ -322,7 +322,7 @@ ATTACKS: dict[str, Attack] = {
     "Produce, 20,000 new producer ids": Attack(new_producers),
     "DescribeProducers, one partition 12 times": Attack(describe_producers),
     "Produce, 100 zstd bombs of 60 MB": Attack(zstd_bombs),
-    "Produce, 2 batches of 9,000,000 records": Attack(huge_batch),
+    "Produce, 2 batches of 2,000,000 records": Attack(huge_batch),
     "ListOffsets, 10 times in 4,000,000 records": Attack(list_offsets),
     "Fetch 2, 10 batches that hold 60 MB": Attack(fetch_old),
     "Fetch, 200,000 partitions": Attack(lambda: fetch(-1)),
