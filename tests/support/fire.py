@@ -34,6 +34,7 @@ HOW = ("kill", "pause", "cut off", RESET)
 RESET_SECONDS = (0.05, 1.0)
 """For so long what is on its way gathers, to be lost."""
 RECOVERY_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 180.0
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     # A broker that starts while the ensemble elects a leader waits for it.
@@ -128,6 +129,7 @@ class ClusterUnderFire:
         if secured is not None:
             settings |= secured.broker_settings(port, gate)
         broker = BrokerProcess(directory, port=port, overrides=settings)
+        broker.start_seconds_max = START_SECONDS_MAX
         if secured is not None:
             broker.probe_context = secured.probe_context
         self.brokers.append(broker)

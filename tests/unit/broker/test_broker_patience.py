@@ -10,12 +10,14 @@ from moldau.broker.access.security_parts import SecurityParts
 from moldau.broker.machine_environment import Surroundings
 from moldau.broker.system_clock import SystemClock
 from moldau.broker.topic_settings import TopicSettings
+from moldau.cluster.tree.metadata_retries import patiently
 from moldau.cluster.tree.tree_layout import lay_out
 from moldau.config.broker_config import BrokerConfig
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.store import StoreUnavailable
+from tests.support.virtual_time import ManualClock
 
 COMPACTED = b'{"version":1,"config":{"cleanup.policy":"compact"}}'
 
@@ -56,6 +58,25 @@ def test_a_start_waits_for_a_store_that_is_silent_for_a_moment() -> None:
 def test_a_start_gives_up_on_a_store_that_stays_silent() -> None:
     with pytest.raises(StoreUnavailable):
         asyncio.run(read(silent=1_000_000, timeout_ms=1))
+
+
+def test_what_takes_longer_than_a_start_may_wait_is_asked_again_nevertheless() -> None:
+    clock = ManualClock(0)
+    asked = 0
+
+    async def ask() -> str:
+        nonlocal asked
+        asked += 1
+        clock.now_ms += 60_000
+        if asked == 1:
+            raise StoreUnavailable("/config/topics/t", "ZooKeeper did not answer: ConnectionLoss")
+        return "loaded"
+
+    async def scenario() -> None:
+        timers = Timers(SystemClock(), asyncio.get_running_loop().call_later)
+        assert await patiently(ask, clock=clock, timers=timers, timeout_ms=2_000) == "loaded"
+
+    asyncio.run(scenario())
 
 
 def test_a_start_waits_for_users_and_access_control_lists_too() -> None:

@@ -25,13 +25,16 @@ T = TypeVar("T")
 async def patiently(
     ask: Callable[[], Awaitable[T]], *, clock: Clock, timers: Timers, timeout_ms: Millis
 ) -> T:
-    """The answer; raises StoreUnavailable if there is none in time."""
-    deadline_ms = clock.monotonic_ms() + timeout_ms
+    """The answer; raises StoreUnavailable if there is none in time. It counts from the first
+    refusal on: what takes long by itself has not waited yet."""
+    deadline_ms: Millis | None = None
     while True:
         try:
             return await ask()
         except StoreUnavailable as fault:
-            if clock.monotonic_ms() > deadline_ms:
+            if deadline_ms is None:
+                deadline_ms = clock.monotonic_ms() + timeout_ms
+            elif clock.monotonic_ms() > deadline_ms:
                 raise
             log.warning("[ZooKeeperClient Kafka server] %s. It is asked again.", fault)
             await timers.pause(RETRY_MS)
