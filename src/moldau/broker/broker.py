@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau import __version__
+from moldau.broker.access.quota_keeper import ClientQuotaKeeper
 from moldau.broker.access.security_parts import SecurityParts
 from moldau.broker.advertised_addresses import advertised_by, listeners_of, socket_settings_of
 from moldau.broker.background_jobs import Background
@@ -259,7 +260,7 @@ class Broker:
         settings = socket_settings_of(self.config)
         server = self._around.server_type(self._loop, settings, dispatch, OVERLAPPING)
         assert self._security is not None
-        self._security.quotas.on_change = server.forget_callers
+        self._security.quotas.on_change = partial(_quotas_changed, server, self._security.quotas)
         self._security.address_quotas.keep(server.connection_rates)
         entrance = self._security.entrance
         bound = [server.bind(each, entrance(each)) for each in listeners_of(self.config)]
@@ -441,3 +442,8 @@ class Broker:
         self._threads.shutdown()
         self._enter(State.NOT_RUNNING)
         log.info("[KafkaServer id=%d] shut down completed", node_id)
+
+
+def _quotas_changed(server: Server, quotas: ClientQuotaKeeper) -> None:
+    server.forget_callers()
+    server.take_loop_time(quotas.counts_time)

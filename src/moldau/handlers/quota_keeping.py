@@ -95,10 +95,12 @@ OPEN_QUOTAS = OpenQuotas()
 class Usage:
     """What one request costs, as far as it is known."""
 
-    __slots__ = ("_begun_ns", "_worked_ns", "request_bytes")
+    __slots__ = ("_begun_ns", "_worked_ns", "before_wait_ns", "request_bytes")
 
     def __init__(self, request_bytes: int) -> None:
         self.request_bytes = request_bytes
+        self.before_wait_ns = 0
+        """What its handler had worked when it first had to wait; 0 if it never had to."""
         self._worked_ns = 0
         self._begun_ns = 0
 
@@ -119,6 +121,7 @@ class Usage:
             finally:
                 self._worked_ns += time.perf_counter_ns() - self._begun_ns
                 self._begun_ns = 0
+            self.before_wait_ns = self.before_wait_ns or self._worked_ns
             yield awaited
 
 

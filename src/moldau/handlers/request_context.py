@@ -13,12 +13,17 @@ from moldau.security.naming.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from moldau.handlers.quota_keeping import Usage
+    from moldau.net.loop_time import LoopTime
 
 
 class ClientConnection(Protocol):
     """What a handler may note about the client it answers."""
 
     client_software: tuple[str, str]
+
+    @property
+    def loop_time(self) -> LoopTime | None:
+        """None while nobody has a quota of it."""
 
     def pause(self, pause_ms: Millis) -> None:
         """Start nothing more of this client for a while."""

@@ -14,12 +14,14 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moldau.model.names import Millis
 from moldau.net.answer_sending import UNSENT_BYTES_MAX, AnswerSender
 from moldau.net.answers import Answer, Disconnect, Pause
 from moldau.net.login import Login, log_failure
+from moldau.net.loop_time import LoopTime
 from moldau.net.received_bytes import READ_BYTES, ReceivedBytes
 from moldau.net.transport import HandshakeFault, Transport
 from moldau.security.naming.principal import ANONYMOUS, Principal
@@ -63,6 +65,7 @@ class Connection(AnswerSender):
         "client_port",
         "client_software",
         "listener",
+        "loop_time",
         "memory",
         "number",
         "principal",
@@ -93,6 +96,7 @@ class Connection(AnswerSender):
         self.memory: dict[int, Any] = {}
         """For whoever answers the requests: what it wants to remember about this client."""
         self.read_ns = 0
+        self.loop_time = LoopTime() if server.takes_loop_time else None
         self._login: Login | None = None
         authenticator = acceptor.entrance.authenticator(transport)
         if authenticator is not None:
@@ -127,6 +131,8 @@ class Connection(AnswerSender):
         if principal != self.principal:
             self.principal = principal
             self.memory.clear()
+            if self.loop_time is not None:
+                self.loop_time.paid_by(None)
 
     def let_in(self, principal: Principal, begin: Begin | None) -> None:
         """The client is known: its requests are served, by way of `begin` if there is one."""
@@ -306,6 +312,12 @@ class Connection(AnswerSender):
 
     def answered(self) -> None:
         """One of the awaited answers is here: send those whose turn it is, then go on."""
+        if self.loop_time is None:
+            self._send_answered()
+        else:
+            self.loop_time.turn(self._send_answered)
+
+    def _send_answered(self) -> None:
         if self.is_closed:
             return
         waiting = self._waiting
@@ -337,9 +349,21 @@ class Connection(AnswerSender):
 
     # The descriptor's events; the loop is told only of changes
 
+    @property
+    def _reader(self) -> Callable[[], None]:
+        loop_time = self.loop_time
+        return self._readable if loop_time is None else partial(loop_time.turn, self._readable)
+
+    def take_loop_time(self, loop_time: LoopTime | None) -> None:
+        """Somebody has a quota of it now, or nobody has any more."""
+        if (self.loop_time is None) != (loop_time is None):
+            self.loop_time = loop_time
+            if self._is_reading:
+                self._server.loop.add_reader(self._transport.fileno(), self._reader)
+
     def _read(self, wanted: bool) -> None:
         if wanted and not self._is_reading and not self._ends_when_sent:
-            self._server.loop.add_reader(self._transport.fileno(), self._readable)
+            self._server.loop.add_reader(self._transport.fileno(), self._reader)
             self._is_reading = True
             self._look_inside()
         elif not wanted and self._is_reading:

@@ -20,6 +20,7 @@ from moldau.net.answers import Answer
 from moldau.net.connection import Connection
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
 from moldau.net.login import Logins
+from moldau.net.loop_time import LoopTime
 from moldau.net.request_memory import RequestMemory
 from moldau.net.request_times import RequestTimes
 from moldau.net.send_queue import RegionCutShort
@@ -97,6 +98,7 @@ class Server:
         self.unsent = UnsentAnswers(loop, settings.answer_bytes_held_max)
         self.connections: set[Connection] = set()
         self.connections_accepted = 0
+        self.takes_loop_time = False
         self.tick = 0
         """Counts sweeps: a connection notes the last one before it was heard of."""
         window = Window(settings.connection_rate_samples, settings.connection_rate_sample_ms)
@@ -136,6 +138,12 @@ class Server:
         self.answerer = self.requests if times is None else times
         for connection in self.connections:
             connection.time_requests(before)
+
+    def take_loop_time(self, wanted: bool) -> None:
+        """Whether somebody has a quota of what the loop spends on a connection."""
+        self.takes_loop_time = wanted
+        for connection in self.connections:
+            connection.take_loop_time(LoopTime() if wanted else None)
 
     def forget_callers(self) -> None:
         """What was remembered about clients does not hold any more: limits or rules changed."""

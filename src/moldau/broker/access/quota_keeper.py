@@ -47,7 +47,7 @@ NAMES: Final = {
 class _Share:
     """The budgets of one user with one client id; None for what nobody has a quota of."""
 
-    __slots__ = ("fetch", "mutations", "produce", "request")
+    __slots__ = ("_now_ms", "fetch", "mutations", "produce", "request")
 
     def __init__(
         self,
@@ -55,11 +55,18 @@ class _Share:
         fetch: RateBudget | None,
         request: RateBudget | None,
         mutations: TokenBudget | None,
+        now_ms: Callable[[], Millis],
     ) -> None:
+        self._now_ms = now_ms
         self.produce = produce
         self.fetch = fetch
         self.request = request
         self.mutations = mutations
+
+    def pay(self, loop_ns: int) -> None:
+        """For the time of the loop besides the handlers'. Nobody has to wait for it at once."""
+        if self.request is not None:
+            self.request.note(loop_ns * PERCENT_PER_NS, self._now_ms())
 
 
 class ClientQuotaKeeper:
@@ -87,6 +94,11 @@ class ClientQuotaKeeper:
         self.is_open = True
         self.on_change: Callable[[], None] = lambda: None
         """Called when quotas come or go."""
+
+    @property
+    def counts_time(self) -> bool:
+        """Whether anybody has a quota of the time that is spent on requests."""
+        return bool(self._limits[REQUEST_PERCENTAGE])
 
     def follow(self, quotas: Quotas) -> None:
         for key, budgets in self._by_key.items():
@@ -118,8 +130,8 @@ class ClientQuotaKeeper:
         if ctx.api_key == PRODUCE and share.produce is not None:
             throttle_ms = share.produce.spend(usage.request_bytes, now)
         if share.request is not None and not _is_exempt(ctx, outcome):
-            percent = usage.local_ns * PERCENT_PER_NS
-            throttle_ms = max(throttle_ms, share.request.spend(percent, now))
+            charged_ns = _charge(ctx, share, usage.local_ns, usage.before_wait_ns)
+            throttle_ms = max(throttle_ms, share.request.spend(charged_ns * PERCENT_PER_NS, now))
         return throttle_ms
 
     def settle_produce(self, ctx: RequestContext, request_bytes: int, local_ns: int) -> Millis:
@@ -129,7 +141,8 @@ class ClientQuotaKeeper:
         if share.produce is not None:
             throttle_ms = share.produce.spend(request_bytes, now)
         if share.request is not None:
-            throttle_ms = max(throttle_ms, share.request.spend(local_ns * PERCENT_PER_NS, now))
+            charged_ns = _charge(ctx, share, local_ns, 0)
+            throttle_ms = max(throttle_ms, share.request.spend(charged_ns * PERCENT_PER_NS, now))
         return throttle_ms
 
     def settle_fetch(self, ctx: RequestContext, response_bytes: int) -> Millis:
@@ -140,7 +153,8 @@ class ClientQuotaKeeper:
         now = self._now_ms()
         throttle_ms = 0
         if share.request is not None:
-            throttle_ms = share.request.spend(usage.local_ns * PERCENT_PER_NS, now)
+            charged_ns = _charge(ctx, share, usage.local_ns, usage.before_wait_ns)
+            throttle_ms = share.request.spend(charged_ns * PERCENT_PER_NS, now)
         if share.fetch is not None:
             throttle_ms = max(throttle_ms, share.fetch.spend(response_bytes, now))
             if throttle_ms:
@@ -170,6 +184,7 @@ class ClientQuotaKeeper:
             self._fetch.of(*asked),
             self._request.of(*asked),
             self._mutations.of(*asked),
+            self._now_ms,
         )
         generation = sum(budgets.generation for budgets in self._by_key.values())
         if generation != self._generation or len(self._shares) >= SHARES_MAX:
@@ -178,6 +193,18 @@ class ClientQuotaKeeper:
             self._generation = generation
         self._shares[user, client_id] = share
         return share
+
+
+def _charge(ctx: RequestContext, share: _Share, local_ns: int, before_wait_ns: int) -> int:
+    """What is to be paid now. What a handler did before it waited is in its turn of the loop."""
+    loop_time = None if ctx.connection is None else ctx.connection.loop_time
+    if loop_time is None:
+        return local_ns
+    loop_time.paid_by(share.pay)
+    if before_wait_ns:
+        return local_ns - before_wait_ns
+    loop_time.charged_ns += local_ns
+    return local_ns
 
 
 class _RequestedMutations:
