@@ -127,7 +127,8 @@ def entities_of(given: Given) -> list[Entity]:
     if not entities:
         raise UsageFault("At least one entity type must be specified")
     check_types(entities)
-    if given.has("alter") and any(each.name is None for each in entities):
+    is_quota = entities[0].type in QUOTA_TYPES
+    if given.has("alter") and not is_quota and any(each.name is None for each in entities):
         raise UsageFault(
             f"An entity-name or default entity must be specified with --alter of {entities[0].type}"
         )

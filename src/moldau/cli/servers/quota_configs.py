@@ -41,12 +41,32 @@ def check_types(entities: Named) -> None:
         raise UsageFault(f"Duplicate entity type(s) specified: {','.join(twice)}")
     if len(kinds) > 1 and set(kinds) != {USERS, CLIENTS}:
         raise UsageFault(f"Only '{USERS}' and '{CLIENTS}' entity types may be specified together")
+    for kind, name in entities:
+        if kind == IPS and name and not _is_host(name):
+            raise UsageFault(
+                f"The entity name for {kind} must be a valid IP or resolvable host,"
+                f" but it is: {name}"
+            )
+
+
+def _is_host(name: str) -> bool:
+    import socket
+
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except (OSError, UnicodeError):
+        return False
 
 
 # Changing
 
 
 def alter_entities(admin: Admin, entities: Named, changes: Changes) -> None:
+    if all(name is None for _, name in entities):
+        raise UsageFault(
+            "An entity-name or default entity must be specified with --alter of users, clients,"
+            " brokers or ips"
+        )
     if any(name is None for _, name in entities):
         raise UsageFault("An entity name must be specified for every entity type")
     added = {key: value for key, value in changes.items() if value is not None}
@@ -60,11 +80,11 @@ def alter_entities(admin: Admin, entities: Named, changes: Changes) -> None:
             raise UsageFault(f"{sentence} {ONLY} {names}")
     elif kind == CLIENTS or len(entities) == 2:
         _check(added, "added", "Set", CLIENTS, "quota", CLIENT_KEYS)
-        _check(deleted, "deleted", "Buffer", CLIENTS, "quota", CLIENT_KEYS)
+        _check(deleted, "deleted", "ArrayBuffer", CLIENTS, "quota", CLIENT_KEYS)
     else:
         known = (*CLIENT_KEYS, *MECHANISMS)
         _check(added, "added", "Set", USERS, "quota and SCRAM credential", known)
-        _check(deleted, "deleted", "Buffer", USERS, "quota and SCRAM credential", known)
+        _check(deleted, "deleted", "ArrayBuffer", USERS, "quota and SCRAM credential", known)
         if any(key in MECHANISMS for key in changes):
             _alter_credentials(admin, entities[0][1] or "", added, deleted)
             return
