@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from moldau.admin import Admin
 from moldau.testing.broker_process import BrokerProcess
 from tests.support.cluster_of_three import ClusterOfThree
 from tests.support.eventually import eventually
@@ -111,3 +112,39 @@ def test_a_user_is_known_to_every_broker(cluster: ClusterOfThree) -> None:
 
         eventually(knows)
     assert "salt=" in cluster.node("/config/users/alice")["config"]["SCRAM-SHA-256"]
+
+
+def test_quotas_are_known_to_every_broker_and_stand_where_kafka_looks(
+    cluster: ClusterOfThree,
+) -> None:
+    alice, pair = (("user", "alice b"),), (("user", None), ("client-id", "c1"))
+    quotas = {alice: {"producer_byte_rate": 1024.0}, pair: {"request_percentage": 12.5}}
+    with Admin(bootstrap_servers=cluster.brokers[0].bootstrap) as admin:
+        admin.alter_client_quotas(quotas)
+    for broker in cluster.brokers:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            eventually(lambda admin=admin: admin.describe_client_quotas() == quotas)  # type: ignore[misc]
+    assert cluster.node("/config/users/alice%20b")["config"] == {"producer_byte_rate": "1024"}
+    assert cluster.node("/config/users/<default>/clients/c1")["config"] == {
+        "request_percentage": "12.5"
+    }
+    cluster.brokers[1].kill()
+    cluster.brokers[1].start()
+    with Admin(bootstrap_servers=cluster.brokers[1].bootstrap) as admin:
+        assert admin.describe_client_quotas() == quotas
+        admin.alter_client_quotas(
+            {entity: dict.fromkeys(values) for entity, values in quotas.items()}
+        )
+    for broker in cluster.brokers:
+        with Admin(bootstrap_servers=broker.bootstrap) as admin:
+            eventually(lambda admin=admin: admin.describe_client_quotas() == {})  # type: ignore[misc]
+
+
+def test_a_follower_copies_whatever_quota_its_user_has(cluster: ClusterOfThree) -> None:
+    anybody = (("user", None),)
+    with Admin(bootstrap_servers=cluster.brokers[0].bootstrap) as admin:
+        admin.alter_client_quotas({anybody: {"consumer_byte_rate": 1.0}})
+        cluster.create("copied")
+        cluster.write("copied", "a", "b")
+        eventually(lambda: len(cluster.state("copied")["isr"]) == 3)
+        admin.alter_client_quotas({anybody: {"consumer_byte_rate": None}})
