@@ -48,8 +48,8 @@ def admin(broker: BrokerProcess) -> Iterator[Admin]:
 class Client:
     """Speaks the protocol and never slows down by itself."""
 
-    def __init__(self, broker: BrokerProcess, client_id: str) -> None:
-        host, _, port = broker.bootstrap.rpartition(":")
+    def __init__(self, bootstrap: str, client_id: str) -> None:
+        host, _, port = bootstrap.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=60)
         self._client_id = client_id
 
@@ -89,7 +89,7 @@ def connect(broker: BrokerProcess) -> Iterator[Connect]:
     made: list[Client] = []
 
     def one(client_id: str) -> Client:
-        made.append(Client(broker, client_id))
+        made.append(Client(broker.bootstrap, client_id))
         return made[-1]
 
     yield one
@@ -239,7 +239,10 @@ def test_a_producer_of_a_megabyte_a_second_gets_just_that(tmp_path: Path) -> Non
     waited = others_waited = sent = 0
     with BrokerProcess(tmp_path) as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_client_quotas(quota)
-        with Client(broker, "steady") as client, Client(broker, "free") as other:
+        with (
+            Client(broker.bootstrap, "steady") as client,
+            Client(broker.bootstrap, "free") as other,
+        ):
             client.create("steady")
             request = client.frame(PRODUCE, 9, written("steady", batch(b"x" * 50_000)))
             begun = next_at = time.monotonic()
