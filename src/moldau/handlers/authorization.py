@@ -7,7 +7,8 @@ row in `guards.py`; one without a row is refused, so that nothing new is open by
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -30,6 +31,14 @@ class Resource(NamedTuple):
 CLUSTER = Resource(ResourceType.CLUSTER, CLUSTER_NAME)
 
 
+Count = Callable[[], int]
+"""Asked only for the log."""
+
+
+def once() -> int:
+    return 1
+
+
 class Authorizer(Protocol):
     @property
     def is_open(self) -> bool:
@@ -41,10 +50,10 @@ class Authorizer(Protocol):
         operation: Operation,
         resource: Resource,
         *,
-        count: int = 1,
+        count: Count = once,
         is_logged: bool = True,
     ) -> bool:
-        """`count` is how often the request names the resource. What only filters an answer, or
+        """`count` tells how often the request names the resource. What only filters an answer, or
         fills a bit field, is not logged."""
 
     def allows_somewhere(
@@ -62,7 +71,7 @@ class OpenAuthorizer:
         operation: Operation,
         resource: Resource,
         *,
-        count: int = 1,
+        count: Count = once,
         is_logged: bool = True,
     ) -> bool:
         return True
@@ -100,7 +109,16 @@ def topic(name: str) -> Resource:
 class TopicGate:
     """One operation on the topics of one request: each is asked about once."""
 
-    def __init__(self, ctx: RequestContext, on: Services, operation: Operation) -> None:
+    def __init__(
+        self,
+        ctx: RequestContext,
+        on: Services,
+        operation: Operation,
+        names: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        """`names` are those of all partitions that the request is about; for the log."""
+        self._names = names
+        self._counts: Counter[str] | None = None
         self._ctx = ctx
         self._authorizer = on.authorizer
         self._operation = operation
@@ -109,9 +127,16 @@ class TopicGate:
     def allows(self, name: str) -> bool:
         known = self._known.get(name)
         if known is None:
-            known = self._authorizer.allows(self._ctx, self._operation, topic(name))
+            known = self._authorizer.allows(
+                self._ctx, self._operation, topic(name), count=lambda: self._count(name)
+            )
             self._known[name] = known
         return known
+
+    def _count(self, name: str) -> int:
+        if self._counts is None:
+            self._counts = Counter(self._names())
+        return self._counts[name] or 1
 
     def check(self, name: str) -> None:
         if not self.allows(name):
@@ -119,11 +144,20 @@ class TopicGate:
 
 
 def find_allowed(
-    find: Callable[[FetchedPartition], Replica], ctx: RequestContext, on: Services, follower: int
+    find: Callable[[FetchedPartition], Replica],
+    asked: Sequence[FetchedPartition],
+    ctx: RequestContext,
+    on: Services,
+    follower: int,
 ) -> Callable[[FetchedPartition], Replica]:
     """As `find`, for a client that may not read everything. A name that may not be read is
     refused whether or not there is such a topic; an id that nobody knows tells nothing."""
-    gate = TopicGate(ctx, on, Operation.READ)
+
+    def names() -> Iterator[str]:
+        by_id = on.image().topic_names
+        return (each.topic or by_id.get(each.topic_id, "") for each in asked)
+
+    gate = TopicGate(ctx, on, Operation.READ, names)
     is_all_denied = follower >= 0 and not on.authorizer.allows(
         ctx, Operation.CLUSTER_ACTION, CLUSTER
     )

@@ -78,7 +78,7 @@ def test_after_a_change_of_the_secret_everything_is_encrypted_anew_once() -> Non
         for path in ("/config", paths.BROKER_CONFIGS, paths.CONFIG_CHANGES):
             await store.create(path)
         before = stored(passwords(secret="old"), {KEY: "store-secret", PLAIN: "/store"})
-        path = paths.broker_config_path("1")
+        path = paths.config_path("brokers/1")
         await store.create(path, paths.encode_config(before))
         keeper = passwords(secret="new", old_secret="old")
         await keeper.encode_anew(store)
@@ -102,7 +102,7 @@ def test_without_a_node_nothing_is_made() -> None:
     async def main() -> None:
         store = SharedTree().session()
         await passwords(secret="new", old_secret="old").encode_anew(store)
-        assert await store.exists(paths.broker_config_path("1")) is None
+        assert await store.exists(paths.config_path("brokers/1")) is None
         await store.close()
 
     asyncio.run(main())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from moldau.broker.dispatch import Dispatch
-from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer, Resource
+from moldau.handlers.authorization import Count, once, OPEN_AUTHORIZER, Authorizer, Resource
 from moldau.handlers.quota_keeping import NO_MUTATIONS, OPEN_QUOTAS, Mutations, QuotaKeeper
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import ROUTES
@@ -46,7 +46,7 @@ class OnlyMine:
         operation: Operation,
         resource: Resource,
         *,
-        count: int = 1,
+        count: Count = once,
         is_logged: bool = True,
     ) -> bool:
         self.asked.append((str(ctx.principal), operation.name, resource.name))

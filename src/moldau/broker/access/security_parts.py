@@ -18,6 +18,7 @@ from moldau.cluster.tree.stored_client_quotas import ClientQuotas
 from moldau.cluster.tree.stored_delegation_tokens import DelegationTokens
 from moldau.cluster.tree.stored_scram_credentials import UserCredentials
 from moldau.config.broker_config import BrokerConfig
+from moldau.config.broker_settings.security_settings import AUTHORIZERS
 from moldau.config.setting_definition import ConfigError
 from moldau.engine.timers import Timers
 from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer
@@ -33,6 +34,7 @@ from moldau.security.sasl.scram_server import ScramAccount, ScramLookup
 from moldau.security.tokens.delegation_token import TokenRules
 
 if TYPE_CHECKING:
+    from moldau.broker.access.own_authorizer import OwnAuthorizer
     from moldau.net.oauth.token_keys import TokenKeys
 
 SECRET_BYTES = 32
@@ -87,7 +89,10 @@ class SecurityParts:
         self._is_open = False
         self.authorizer: Authorizer = OPEN_AUTHORIZER
         self.access_lists: AccessLists | None = None
-        if config().authorizer_class_name:
+        self._own_authorizer: OwnAuthorizer | None = None
+        if config().authorizer_class_name not in ("", *AUTHORIZERS):
+            self.authorizer = self._own_authorizer = _own_authorizer(config())
+        elif config().authorizer_class_name:
             authorizer = self.authorizer = _list_authorizer(config())
             self.access_lists = AccessLists(
                 store, clock=clock, timers=timers, changed=authorizer.follow, is_alone=is_alone
@@ -204,15 +209,28 @@ class SecurityParts:
             await self.delegation_tokens.stop()
         if self.access_lists is not None:
             await self.access_lists.stop()
+        if self._own_authorizer is not None:
+            self._own_authorizer.close()
+
+
+def _super_users(config: BrokerConfig) -> frozenset[str]:
+    try:
+        return parse_super_users(config.super_users)
+    except ValueError as fault:
+        raise ConfigError("super.users", config.super_users, str(fault)) from None
+
+
+def _own_authorizer(config: BrokerConfig) -> OwnAuthorizer:
+    from moldau.broker.access.own_authorizer import OwnAuthorizer, loaded
+
+    super_users = _super_users(config)
+    return OwnAuthorizer(loaded(config), config.authorizer_class_name, super_users)
 
 
 def _list_authorizer(config: BrokerConfig) -> ListAuthorizer:
-    try:
-        super_users = parse_super_users(config.super_users)
-    except ValueError as fault:
-        raise ConfigError("super.users", config.super_users, str(fault)) from None
     return ListAuthorizer(
         AclRules(
-            super_users=super_users, is_open_without_acls=config.allow_everyone_if_no_acl_found
+            super_users=_super_users(config),
+            is_open_without_acls=config.allow_everyone_if_no_acl_found,
         )
     )

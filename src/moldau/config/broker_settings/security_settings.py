@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from moldau.config.setting_definition import (
     DAY,
     HOUR,
@@ -17,6 +19,9 @@ from moldau.config.setting_definition import (
 
 NO_JAVA_TLS = "TLS comes from OpenSSL, not from a JVM"
 NO_PLUG_INS = "classes of the JVM cannot be loaded"
+OTHER_NAMES = "such a class cannot be loaded, and users would have other names; leave it out"
+OTHER_TLS = "such a class cannot be loaded, and TLS would not be what it makes; leave it out"
+PYTHON_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 ANY_NAME = "a certificate that is read anew may carry any name"
 JAAS_PLACE = "brokers read it for one listener and mechanism only"
 
@@ -27,9 +32,12 @@ AUTHORIZERS = (
 
 
 def authorizer_fault(name: str) -> str | None:
-    if name in ("", *AUTHORIZERS):
+    if name in ("", *AUTHORIZERS) or PYTHON_CLASS.fullmatch(name):
         return None
-    return f"classes of the JVM cannot be loaded; only {' and '.join(AUTHORIZERS)} are known"
+    return (
+        f"classes of the JVM cannot be loaded; {' and '.join(AUTHORIZERS)} are known, and a class "
+        "of your own in Python is written as module:Class"
+    )
 
 
 # Rows stay compact, so that the table can be read as one.
@@ -42,7 +50,8 @@ class SecuritySettings(Settings):
         "authorizer.class.name", "", check=authorizer_fault,
         doc="kafka.security.authorizer.AclAuthorizer or "
             "org.apache.kafka.metadata.authorizer.StandardAuthorizer switch access control lists "
-            "on; empty leaves everything open.")
+            "on; module:Class is an authorizer of your own in Python (moldau.authorization); empty "
+            "leaves everything open.")
     super_users: str = setting(
         "super.users", "", hidden=True,
         doc="Principals that may do everything, separated by semicolons: User:alice;User:bob.")
@@ -52,7 +61,7 @@ class SecuritySettings(Settings):
     principal_builder_class: ClassName = setting(
         "principal.builder.class",
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        scope=Scope.PER_BROKER, no_effect=NO_PLUG_INS,
+        scope=Scope.PER_BROKER, refused=OTHER_NAMES,
         doc="Class that names the user behind a connection.")
     ssl_principal_mapping_rules: str = setting(
         "ssl.principal.mapping.rules", "DEFAULT",
@@ -126,7 +135,7 @@ class SecuritySettings(Settings):
         "ssl.secure.random.implementation", scope=Scope.PER_BROKER, no_effect=NO_JAVA_TLS,
         doc="Random number generator of the JVM.")
     ssl_engine_factory_class: ClassName | None = setting(
-        "ssl.engine.factory.class", scope=Scope.PER_BROKER, no_effect=NO_PLUG_INS,
+        "ssl.engine.factory.class", scope=Scope.PER_BROKER, refused=OTHER_TLS,
         doc="Class that makes TLS engines.")
 
     # SASL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from moldau.handlers.authorization import CLUSTER, Guard, Resource
+from moldau.handlers.authorization import CLUSTER, Count, Guard, Resource, once
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Handler
 from moldau.model.errors import ApiError, Error
@@ -37,8 +37,10 @@ def may(
     name: str,
     *,
     is_logged: bool = True,
+    count: Count = once,
 ) -> bool:
-    return on.authorizer.allows(ctx, operation, Resource(kind, name), is_logged=is_logged)
+    resource = Resource(kind, name)
+    return on.authorizer.allows(ctx, operation, resource, is_logged=is_logged, count=count)
 
 
 def may_with_cluster(

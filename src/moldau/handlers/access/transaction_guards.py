@@ -57,10 +57,15 @@ async def guard_add_partitions(
     topics = request.v3_and_below_topics
     if not may(ctx, on, Operation.WRITE, ID, request.v3_and_below_transactional_id):
         return _not_added(topics, {row.name: DENIED for row in topics}, on)
-    judge = topic_judge(Operation.WRITE)
     errors = {}
     for row in topics:
-        if row.name in INTERNAL_TOPICS or judge(row, request, ctx, on) is not None:
+
+        def count(row: Any = row) -> int:
+            return len(row.partitions)
+
+        if row.name in INTERNAL_TOPICS or not may(
+            ctx, on, Operation.WRITE, ResourceType.TOPIC, row.name, count=count
+        ):
             errors[row.name] = Error.TOPIC_AUTHORIZATION_FAILED
     if errors:
         return _not_added(topics, errors, on)

@@ -77,7 +77,7 @@ async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> Fet
     find: Find = on.replicas.find_fetched
     wanted = context.partitions
     if not on.authorizer.is_open:
-        find = find_allowed(find, ctx, on, limits.follower)
+        find = find_allowed(find, wanted, ctx, on, limits.follower)
     prefer = None
     if request.rack_id and limits.follower == NO_FOLLOWER and on.member is not None:
         prefer = _preference(request.rack_id, on)

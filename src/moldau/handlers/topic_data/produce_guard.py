@@ -6,6 +6,9 @@ A transactional batch needs leave to use its transactional id, whatever the requ
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import repeat
+
 from moldau.handlers.authorization import Resource, TopicGate
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Handler
@@ -26,7 +29,15 @@ async def guard_produce(
 ) -> ProduceResponse | None:
     if not _may_write_in_transaction(request, ctx, on):
         return _refused(request, request.topic_data, Error.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    gate = TopicGate(ctx, on, Operation.WRITE)
+    everything = request.topic_data
+
+    def names() -> Iterator[str]:
+        by_id = on.image().topic_names
+        for topic in everything:
+            name = topic.name or by_id.get(topic.topic_id, "")
+            yield from repeat(name, len(topic.partition_data))
+
+    gate = TopicGate(ctx, on, Operation.WRITE, names)
     allowed: list[TopicProduceData] = []
     denied: list[TopicProduceData] = []
     for topic in request.topic_data:

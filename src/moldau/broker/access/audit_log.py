@@ -1,0 +1,39 @@
+"""The audit log: who was allowed and denied what, by which rule.
+
+Denials are told at INFO, grants at DEBUG, in Kafka's words, by the logger that Kafka's
+kafka-authorizer.log is made of. Of a crowd of denials some are told and the rest is counted.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from moldau.handlers.authorization import Count, Resource
+from moldau.handlers.request_context import RequestContext
+from moldau.model.log_line_limit import LogLimit
+from moldau.security.acl.acl_model import Operation
+from moldau.security.acl.acl_store import Verdict
+from moldau.security.acl.authorizer import audit_line
+from moldau.wire.apis import api
+
+log = logging.getLogger("kafka.authorizer.logger")
+log.addFilter(LogLimit())
+
+
+def audit(
+    verdict: Verdict, ctx: RequestContext, operation: Operation, resource: Resource, count: Count
+) -> None:
+    level = logging.DEBUG if verdict.is_allowed else logging.INFO
+    if log.isEnabledFor(level):
+        row = api(ctx.api_key)
+        line = audit_line(
+            verdict,
+            str(ctx.principal),
+            ctx.client_host,
+            operation,
+            resource.type,
+            resource.name,
+            row.name if row else str(ctx.api_key),
+            count(),
+        )
+        log.log(level, "%s", line)
