@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from moldau.broker.dispatch import Dispatch
-from moldau.handlers.authorization import Count, once, OPEN_AUTHORIZER, Authorizer, Resource
+from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer, Count, Resource, once
 from moldau.handlers.quota_keeping import NO_MUTATIONS, OPEN_QUOTAS, Mutations, QuotaKeeper
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import ROUTES
