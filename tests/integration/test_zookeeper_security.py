@@ -197,6 +197,15 @@ def test_a_host_that_the_certificate_does_not_name_is_not_spoken_to(
         asyncio.run(opened(access))
 
 
+def test_a_zookeeper_that_wants_a_certificate_is_guessed_at_where_there_is_none(
+    server: SecuredZooKeeper,
+) -> None:
+    tls = ZooKeeperTls(ssl_truststore_location=str(server.trust_store), ssl_truststore_type="PEM")
+    access = ZooKeeperAccess(server.encrypted, connection_timeout_ms=3000, tls=tls_context(tls))
+    with pytest.raises(StoreUnavailable, match="it may want to see a certificate"):
+        asyncio.run(opened(access))
+
+
 # A broker, and the migration of its tree
 
 

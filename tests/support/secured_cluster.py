@@ -72,9 +72,9 @@ class SecuredCluster:
                 path = acl_paths.acl_path(ResourcePattern(kind, name))
                 put(tree, path, acl_paths.encode_entries(entries))
 
-    def issue_keys(self, path: Path, password: str) -> str:
-        """Of one more broker, whose key needs a password."""
-        return self._ca.issue_broker().write(path, password)
+    def issue_store(self, path: Path, password: str) -> str:
+        """Of one more broker."""
+        return self._ca.issue_broker().write_pkcs12(path, password)
 
     def broker_settings(self, port: int, advertised: int) -> dict[str, str]:
         return {

@@ -106,6 +106,9 @@ class ZooKeeperStore:
         waited = f"waited {self._access.connection_timeout_ms} ms"
         fault = client.handler.last_fault
         reason = f"ZooKeeper does not answer; {waited} (zookeeper.connection.timeout.ms)"
+        if not fault and self._access.tls is not None:
+            fault = "encrypted connections break off; it may want to see a certificate of this "
+            fault += "broker (zookeeper.ssl.keystore.location)"
         return f"{reason}; the last try: {fault}" if fault else reason
 
     def on_session(self, listener: Callable[[SessionState], None]) -> None:

@@ -90,12 +90,19 @@ class SecurityParts:
         self.authorizer: Authorizer = OPEN_AUTHORIZER
         self.access_lists: AccessLists | None = None
         self._own_authorizer: OwnAuthorizer | None = None
-        if config().authorizer_class_name not in ("", *AUTHORIZERS):
-            self.authorizer = self._own_authorizer = _own_authorizer(config())
-        elif config().authorizer_class_name:
-            authorizer = self.authorizer = _list_authorizer(config())
+        self._choose_authorizer(config(), is_alone)
+
+    def _choose_authorizer(self, config: BrokerConfig, is_alone: bool) -> None:
+        if config.authorizer_class_name not in ("", *AUTHORIZERS):
+            self.authorizer = self._own_authorizer = _own_authorizer(config)
+        elif config.authorizer_class_name:
+            authorizer = self.authorizer = _list_authorizer(config)
             self.access_lists = AccessLists(
-                store, clock=clock, timers=timers, changed=authorizer.follow, is_alone=is_alone
+                self._store,
+                clock=self._around.clock,
+                timers=self._timers,
+                changed=authorizer.follow,
+                is_alone=is_alone,
             )
 
     def _follow_quotas(self, quotas: Quotas) -> None:
