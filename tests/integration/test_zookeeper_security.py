@@ -20,6 +20,7 @@ from moldau.metadata.zookeeper_access import (
     ZooKeeperAccess,
     ZooKeeperLogin,
     ZooKeeperTls,
+    acls_of,
     tls_context,
 )
 from moldau.metadata.zookeeper_nodes import ROOTS
@@ -348,6 +349,22 @@ def test_a_migration_needs_somebody_to_own_the_nodes_and_the_right_place(
     assert migrate(server, "/nothing", "--zookeeper.acl=ajar").startswith("1 ")
     with looking(server.access()) as client:
         assert client.exists("/nothing/brokers") is None
+
+
+def test_the_shell_logs_in_as_kafka_opts_say(server: SecuredZooKeeper) -> None:
+    with looking(server.access()) as same:
+        same.create("/for-the-shell", b"whispered", acl=acls_of("/config/users", is_protected=True))
+    command = [sys.executable, "-m", "moldau.main", "zookeeper-shell", server.plain]
+    options = f"-Djava.security.auth.login.config={server.jaas_file}"
+    for given, expected in ((options, True), ("", False)):
+        done = subprocess.run(
+            [*command, "get", "/for-the-shell"],
+            env={**os.environ, "KAFKA_OPTS": given},
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX * 2,
+        )
+        assert ("whispered" in done.stdout) is expected, done.stdout + done.stderr
 
 
 def test_a_broker_that_is_not_let_in_says_so_in_one_sentence(

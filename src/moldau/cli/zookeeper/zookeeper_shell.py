@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from moldau.cli.servers.server_start import UsageFault
-from moldau.cli.zookeeper.zookeeper_server import ZooKeeperFault, jars, java
+from moldau.cli.zookeeper.zookeeper_server import ZooKeeperFault, jars, java, java_options
 from moldau.cli.zookeeper.zookeeper_server_start import become
 
 USAGE = """\
@@ -30,11 +30,15 @@ usage: moldau zookeeper-shell HOST:PORT[/path] [command ...]
     deleteall /controller
 
 Without a command it reads commands until `quit`. `help` names them all. It is
-Apache ZooKeeper's own shell, in Java 17 or newer.
+Apache ZooKeeper's own shell, in Java 17 or newer; KAFKA_OPTS may name a JAAS
+file for it.
 """
 
 MAIN_CLASS = "org.apache.zookeeper.ZooKeeperMain"
 SERVER = "localhost:2181"
+LOGS_IN_BY_DIGEST = "-Dzookeeper.fips-mode=false"
+"""Otherwise ZooKeeper 3.9's client refuses to log in by DIGEST-MD5, and the broker's own user could
+not look into its tree."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -43,12 +47,13 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     try:
         server, words = parse(arguments)
-        program, class_path = java(), jars()
+        program, class_path, wanted = java(), jars(), java_options()
     except (UsageFault, ZooKeeperFault) as fault:
         print(f"moldau zookeeper-shell: {fault}", file=sys.stderr)
         return 1
     level = os.environ.get("MOLDAU_LOG_LEVEL", "ERROR")
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.level={level}"]
+    options += [LOGS_IN_BY_DIGEST, *wanted]
     if not sys.stdin.isatty():
         options.append("-Dorg.jline.terminal.dumb=true")
     command = [program, *options, "-cp", ":".join(map(str, class_path)), MAIN_CLASS]
