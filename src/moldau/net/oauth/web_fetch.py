@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import socket
 import ssl
 import threading
 from collections.abc import Mapping
@@ -56,17 +57,24 @@ def fetch(
     if place.scheme == "file":
         return _file(place)
     connection = _connection(place, context, patience)
-    watch = threading.Timer(sum(patience), lambda: _cut(connection))
+    opened: list[socket.socket] = []
+    is_cut = threading.Event()
+    watch = threading.Timer(sum(patience), lambda: _cut(connection, opened, is_cut))
     watch.daemon = True
     watch.start()
     try:
         connection.connect()
         assert connection.sock is not None
         connection.sock.settimeout(patience.read_seconds)
+        opened.append(connection.sock)
         method = "GET" if question.body is None else "POST"
         connection.request(method, place.path, question.body, dict(question.headers))
         with connection.getresponse() as answer:
-            return _body(answer, place)
+            found = _body(answer, place)
+        if is_cut.is_set():
+            # What came until then looks like a whole answer if the server named no length.
+            raise TimeoutError
+        return found
     except TimeoutError:
         raise FetchFault(f"{place.shown} did not answer in time") from None
     except (OSError, http.client.HTTPException, ValueError) as fault:
@@ -88,10 +96,15 @@ def _connection(
     return http.client.HTTPSConnection(place.host, place.port, timeout=seconds, context=context)
 
 
-def _cut(connection: http.client.HTTPConnection) -> None:
-    if connection.sock is not None:
+def _cut(
+    connection: http.client.HTTPConnection, opened: list[socket.socket], is_cut: threading.Event
+) -> None:
+    is_cut.set()
+    # A connection forgets its socket when the answer lasts until the end.
+    found = opened[0] if opened else connection.sock
+    if found is not None:
         try:
-            connection.sock.shutdown(2)
+            found.shutdown(socket.SHUT_RDWR)
         except OSError:
             # It is over already.
             pass
