@@ -14,6 +14,8 @@ from moldau.security.quotas.connection_rates import ConnectionRates
 from moldau.security.quotas.quota_changes import AskedChange, judged
 from moldau.security.quotas.quota_entities import QuotaEntity, parse_values
 from moldau.security.quotas.quota_filters import Component, Match, described
+from moldau.security.quotas.sampled_rate import SampledRate
+from tests.support import seeds
 
 ALICE = (("user", "alice"),)
 ANY_USER = (("user", None),)
@@ -285,3 +287,28 @@ def test_a_limit_of_nothing_lets_nothing_pass(limit: float) -> None:
     budget = RateBudget(Window(), throttle_ms_max=1_000)
     budget.limit = limit
     assert budget.spend(1, 0) == 1_000
+
+
+def test_a_budget_answers_as_if_each_event_were_recorded() -> None:
+    chance = seeds.chance()
+    for _ in range(60):
+        window = Window(chance.choice([1, 2, 11]), chance.choice([100, 1_000]))
+        budget, plain = RateBudget(window), SampledRate(*window)
+        limits = (None, 10.0, 1_000.0, 1e6)
+        budget.limit = limit = chance.choice(limits)
+        now = chance.randrange(10**6)
+        for _ in range(300):
+            now += chance.choice([0, 0, 0, 1, 7, 90, 999, 1_000, 12_000])
+            value = chance.choice([0, 1, 3, 500, 20_000])
+            if chance.random() < 0.05:
+                budget.limit = limit = chance.choice(limits)
+            if chance.random() < 0.1:
+                plain.record(-value, now)
+                budget.note(-value, now)
+                continue
+            plain.record(value, now)
+            expected = 0 if limit is None else plain.throttle_ms(limit, now)
+            assert budget.spend(value, now) == expected
+            if chance.random() < 0.2:
+                assert budget.is_idle(now) == plain.is_idle(now)
+                assert budget.rate.rate(now) == plain.rate(now)

@@ -7,6 +7,7 @@ goes after an hour in any case, as Apache Kafka's sensors do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from moldau.model.names import Millis
@@ -18,6 +19,7 @@ from moldau.security.quotas.token_bucket import TokenBucket
 BUDGETS_MAX = 10_000
 DROPPED_AT_ONCE = BUDGETS_MAX // 10
 IDLE_MS_MAX = 60 * 60 * 1000
+NOTHING_WAITS = -1
 
 
 class Window(NamedTuple):
@@ -34,24 +36,69 @@ class Budget(Protocol):
 
 
 class RateBudget:
-    """Of bytes or of time, measured over samples."""
+    """Of bytes or of time, measured over samples.
 
-    __slots__ = ("limit", "rate", "throttle_ms_max", "used_ms")
+    What is certain to stay below the limit, within the sample under way, is only added up: most
+    requests cost a comparison. It is recorded before anything else is asked, so the answers are
+    those that recording each of them would give."""
+
+    __slots__ = (
+        "_limit",
+        "_rate",
+        "_room",
+        "_room_until_ms",
+        "_waiting",
+        "_waiting_ms",
+        "throttle_ms_max",
+        "used_ms",
+    )
 
     def __init__(self, window: Window, throttle_ms_max: Millis | None = None) -> None:
-        self.limit: float | None = None
-        self.rate = SampledRate(*window)
+        self._limit: float | None = None
+        self._rate = SampledRate(*window)
         self.throttle_ms_max = throttle_ms_max
         self.used_ms: Millis = 0
+        self._room: float = 0.0
+        """What may still be spent before the rate has to be looked at."""
+        self._room_until_ms: Millis = 0
+        self._waiting: float = 0.0
+        """Spent and not recorded yet; the last of it at `_waiting_ms`."""
+        self._waiting_ms: Millis = NOTHING_WAITS
+
+    @property
+    def limit(self) -> float | None:
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: float | None) -> None:
+        self._limit = limit
+        self._room = 0.0
+
+    @property
+    def rate(self) -> SampledRate:
+        """With all that was spent."""
+        if self._waiting_ms != NOTHING_WAITS:
+            self._rate.record(self._waiting, self._waiting_ms)
+            self._waiting, self._waiting_ms = 0.0, NOTHING_WAITS
+        return self._rate
 
     def spend(self, value: float, now: Millis) -> Millis:
         """Record it; how long its client has to wait."""
         self.used_ms = now
-        rate = self.rate
-        rate.record(value, now)
-        if self.limit is None:
+        room = self._room - value
+        if room > 0.0 and now < self._room_until_ms:
+            self._room = room
+            self._waiting += value
+            self._waiting_ms = now
             return 0
-        throttle_ms = rate.throttle_ms(self.limit, now)
+        return self._judge(value, now)
+
+    def _judge(self, value: float, now: Millis) -> Millis:
+        rate, limit = self.rate, self._limit
+        rate.record(value, now)
+        throttle_ms = 0 if limit is None else rate.throttle_ms(limit, now)
+        self._room = 0.0 if throttle_ms else inf if limit is None else rate.room(limit)
+        self._room_until_ms = rate.steady_until_ms
         if self.throttle_ms_max is not None and throttle_ms > self.throttle_ms_max:
             return self.throttle_ms_max
         return throttle_ms
@@ -60,6 +107,7 @@ class RateBudget:
         """Record what nobody has to wait for now; negative to take back."""
         self.used_ms = now
         self.rate.record(value, now)
+        self._room = 0.0
 
     def is_idle(self, now: Millis) -> bool:
         return self.rate.is_idle(now)

@@ -59,6 +59,16 @@ class SampledRate:
         throttle_ms = (rate - limit) / limit * window_ms + 0.5
         return floor(throttle_ms) if throttle_ms < THROTTLE_MS_MAX else THROTTLE_MS_MAX
 
+    @property
+    def steady_until_ms(self) -> Millis:
+        """Until then events count for the sample under way, and no other one gets too old."""
+        return min(self._starts[self._current] + self._sample_ms, self._purge_at)
+
+    def room(self, limit: float) -> float:
+        """How much more is within the limit whenever it comes in this sample: the window may be
+        longer than all samples but one, and is never shorter."""
+        return limit * (self._samples_max - 1) * self._sample_ms / 1000.0 - self._total
+
     def rate(self, now: Millis) -> float:
         """Per second."""
         window_ms = self.window_ms(now)
