@@ -26,8 +26,8 @@ from tests.support.random_messages import RandomMessages
 PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI", "", "x" * 300)
 FRAMES_PER_CONNECTION = 4
-AT_ONCE = 24
-ANSWER_SECONDS = 0.3
+AT_ONCE = 64
+ANSWER_SECONDS = 0.05
 CONNECT_SECONDS = 60.0
 TLS_SHARE = 0.5
 """How much of what goes to a TLS port is about the handshake itself."""

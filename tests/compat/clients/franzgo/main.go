@@ -72,6 +72,10 @@ type program struct {
 }
 
 func main() {
+	if os.Args[1] == "login" {
+		tryLogin()
+		return
+	}
 	if os.Args[1] == "transform" {
 		transform(os.Args[2])
 		return
