@@ -199,9 +199,10 @@ class Security:
             self._write(path.name, authority.issue_client(user, DAYS).together)
         return str(path)
 
-    def broker_certificate(self, hosts: Sequence[str]) -> str:
-        """PEM, key and certificate, of a broker with other names than the one that is started."""
-        return self._needs_tls().issue_broker(BROKER, hosts, DAYS).together
+    def broker_certificate(self, hosts: Sequence[str], days: int = DAYS) -> str:
+        """PEM, key and certificate, of a broker with other names than the one that is started;
+        with 0 days one that has expired."""
+        return self._needs_tls().issue_broker(BROKER, hosts, days).together
 
     # The insides
 

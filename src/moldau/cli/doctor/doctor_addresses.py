@@ -103,7 +103,50 @@ BOOTSTRAP: dict[Reach, tuple[str, str, str, str]] = {
         "Use the port of a plaintext listener, or give the client sasl.mechanism and credentials.",
         "",
     ),
+    Reach.AUTHORITY: (
+        "{at} shows a certificate that this client does not trust",
+        "No authority in the client's trust store has signed it: {detail}",
+        "Name the authority's certificate in ssl.truststore.location; if it is the right one, the"
+        " address leads to another broker.",
+        "openssl s_client -showcerts -connect {at}",
+    ),
+    Reach.HOST_NAME: (
+        "{at} shows a certificate for another host",
+        "None of the names in it is {host}: {detail}",
+        "Call the broker by a name in its certificate, or give it one that names {host}.",
+        "openssl s_client -connect {at}",
+    ),
+    Reach.EXPIRED: (
+        "{at} shows a certificate that is not valid now",
+        "Its time is over or has not come, or a clock is wrong: {detail}",
+        "Give the broker a new certificate, and set the clock if that is what is wrong.",
+        "openssl s_client -connect {at}",
+    ),
+    Reach.HANDSHAKE: (
+        "{at} and this client do not agree on TLS",
+        "{detail}",
+        "If the listener asks for certificates, name one in ssl.keystore.location; else compare"
+        " ssl.enabled.protocols and ssl.cipher.suites on both sides. The broker's log says more.",
+        "openssl s_client -connect {at}",
+    ),
+    Reach.MECHANISM: (
+        "{at} does not offer the client's mechanism",
+        "{detail}",
+        "Set sasl.mechanism to one that the listener offers, or add it to the broker's"
+        " sasl.enabled.mechanisms.",
+        "",
+    ),
+    Reach.CREDENTIALS: (
+        "{at} refuses the log-in",
+        "{detail}",
+        "Correct the name and the password in sasl.jaas.config; a user who is not there must be"
+        " added first.",
+        "",
+    ),
 }
+
+REFUSALS = frozenset(list(Reach)[list(Reach).index(Reach.AUTHORITY) :])
+"""It answers, and handshake or log-in fail."""
 
 
 def diagnose_addresses(seen: Evidence) -> Iterator[Finding]:
@@ -229,6 +272,9 @@ def unreachable_broker(seen: Evidence, broker: BrokerSight, probe: Probe, way_in
             "Advertise each listener's own port under its own name.",
             start_with(broker.host, way_in.port),
         )
+    if probe.reach in REFUSALS:
+        refused = unreachable_bootstrap(probe, is_fatal=True)
+        return refused._replace(code="broker-refuses", what=f"broker {broker.id}: {told(probe)}")
     return Finding(
         Severity.ERROR,
         "broker-unreachable",

@@ -53,6 +53,12 @@ class Reach(Enum):
     ZOOKEEPER = "is a ZooKeeper"
     FOREIGN = "speaks another protocol"
     LOGIN = "wants a log-in"
+    AUTHORITY = "shows a certificate that is not trusted"
+    HOST_NAME = "shows a certificate for another host"
+    EXPIRED = "shows a certificate that is not valid now"
+    HANDSHAKE = "breaks the TLS handshake off"
+    MECHANISM = "does not offer the mechanism"
+    CREDENTIALS = "refuses the log-in"
 
 
 class Probe(NamedTuple):

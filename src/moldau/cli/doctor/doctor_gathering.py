@@ -35,9 +35,11 @@ from moldau.client.network.broker_connection import Connection
 from moldau.client.network.connection_security import ConnectionSecurity
 from moldau.client.network.connection_setup import open_connection
 from moldau.client.shared.client_errors import (
+    AuthenticationError,
     DisconnectError,
     KafkaError,
     KafkaTimeoutError,
+    SslAuthenticationError,
     UnsupportedVersionError,
 )
 from moldau.config.client_settings.admin_settings import AdminConfig
@@ -48,6 +50,17 @@ CLIENT_ID = "moldau-doctor"
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
 TOPIC_KEYS = ("min.insync.replicas", "message.timestamp.type")
 BROKER_KEYS = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
+
+CERTIFICATE_FAULTS = (
+    ("mismatch", Reach.HOST_NAME),
+    ("has expired", Reach.EXPIRED),
+    ("not yet valid", Reach.EXPIRED),
+    ("issuer", Reach.AUTHORITY),
+    ("self-signed", Reach.AUTHORITY),
+    ("self signed", Reach.AUTHORITY),
+    ("unable to verify", Reach.AUTHORITY),
+)
+"""OpenSSL's words for what is wrong with a broker's certificate."""
 
 
 def gather(
@@ -113,7 +126,7 @@ async def _look(
 async def _sight(
     at: Probe, timeout_ms: int, security: ConnectionSecurity | None, *, with_topics: bool = True
 ) -> tuple[Probe, ClusterSight | None]:
-    """The cluster as the broker at this address tells it. AuthenticationError ends the command."""
+    """The cluster as the broker at this address tells it."""
     if not at.is_kafka:
         return at, None
     try:
@@ -124,6 +137,8 @@ async def _sight(
             timeout_ms=timeout_ms,
             security=security,
         )
+    except AuthenticationError as fault:
+        return at._replace(reach=refused_reach(fault), detail=fault.message), None
     except (DisconnectError, KafkaTimeoutError) as fault:
         return at._replace(reach=Reach.CLOSED, detail=fault.message), None
     try:
@@ -137,6 +152,14 @@ async def _sight(
         return at._replace(reach=Reach.LOGIN), None
     finally:
         await connection.close()
+
+
+def refused_reach(fault: AuthenticationError) -> Reach:
+    """Why a handshake or a log-in failed, by what the TLS library and the broker say of it."""
+    said = fault.message.lower()
+    if isinstance(fault, SslAuthenticationError):
+        return next((reach for word, reach in CERTIFICATE_FAULTS if word in said), Reach.HANDSHAKE)
+    return Reach.MECHANISM if "not offer the mechanism" in said else Reach.CREDENTIALS
 
 
 def cluster_sight(answer: MetadataResponse) -> ClusterSight:

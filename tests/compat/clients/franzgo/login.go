@@ -69,7 +69,7 @@ func (asked *login) send(ctx context.Context) error {
 }
 
 func (asked *login) options() ([]kgo.Opt, error) {
-	options := []kgo.Opt{kgo.SeedBrokers(asked.Bootstrap)}
+	options := []kgo.Opt{kgo.SeedBrokers(asked.Bootstrap), kgo.AllowAutoTopicCreation()}
 	if asked.CA != "" {
 		trusted := x509.NewCertPool()
 		pem, err := os.ReadFile(asked.CA)
