@@ -118,7 +118,8 @@ class NetworkSettings(Settings):
         doc="Exceptions to max.connections.per.ip as host:count,host:count.")
     max_connection_creation_rate: int = setting(
         "max.connection.creation.rate", INT_MAX, at_least=0, scope=Scope.CLUSTER,
-        doc="New connections accepted per second; the rest wait in the backlog.")
+        doc="New connections accepted per second, on average over quota.window.num samples; the "
+            "rest wait in the backlog.")
     connections_max_idle_ms: Long = setting(
         "connections.max.idle.ms", 10 * MINUTE, aliases=("conntions.max.idle.ms",),
         doc="A connection on which nothing happened for this long is closed.")
