@@ -32,7 +32,7 @@ KINDS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 FRAMES, FRAMES_LONG = 300, 100_000
 HALF_OPEN, HALF_OPEN_LONG = 150, 3_000
 CLAIMS, CLAIMS_LONG = 150, 3_000
-GROWTH_BYTES_MAX = {**dict.fromkeys(KINDS, 48 << 20), "PLAINTEXT": 96 << 20}
+GROWTH_BYTES_MAX = {**dict.fromkeys(KINDS, 48 << 20), "PLAINTEXT": 96 << 20, "SSL": 96 << 20}
 """Of the broker's memory, however many frames came. Without a log-in strangers are served."""
 BYTES_PER_CONNECTION_MAX = 96 << 10
 """Half a handshake keeps its state, and nothing besides."""

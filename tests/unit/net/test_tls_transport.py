@@ -21,7 +21,7 @@ from moldau.net.acceptor import Listener
 from moldau.net.peers import Peers, PeerSecurity, PeerUnreachable
 from moldau.net.send_queue import SendQueue
 from moldau.net.server import SocketSettings
-from moldau.net.tls.tls_entrance import PeerTls, TlsEntrance
+from moldau.net.tls.tls_entrance import CertificateLogin, PeerTls, TlsEntrance
 from moldau.net.tls.tls_transport import HANDSHAKE_BYTES_MAX, TlsTransport
 from moldau.net.transport import HandshakeFault
 from tests.support.certificates import Authority, Identity
@@ -366,3 +366,16 @@ def test_a_broker_is_called_only_if_its_certificate_names_its_host(tmp_path: Pat
             await call(Authority("Other CA").issue_broker("127.0.0.1"))
 
     run(scenario)
+
+
+def test_a_handshake_that_is_undone_lets_nobody_in() -> None:
+    """OpenSSL may take back that a handshake is done; who is asked for then is nobody."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        transport = TlsTransport(ours, context)
+        with pytest.raises(HandshakeFault, match="has not come to its end"):
+            transport.peer_certificate()
+        step = CertificateLogin(transport, ()).greet()
+    assert step.principal is None
+    assert "has not come to its end" in step.refusal

@@ -18,7 +18,7 @@ from moldau.net.tls.contexts import client_context, server_context
 from moldau.net.tls.distinguished_names import BadCertificate, subject_of
 from moldau.net.tls.pem_blocks import StoreFault
 from moldau.net.tls.tls_transport import TlsTransport
-from moldau.net.transport import Transport
+from moldau.net.transport import HandshakeFault, Transport
 from moldau.security.naming.certificate_names import (
     CertificateRule,
     certificate_user,
@@ -46,7 +46,10 @@ class CertificateLogin:
         self._rules = rules
 
     def greet(self) -> LoginStep:
-        certificate = self._transport.peer_certificate()
+        try:
+            certificate = self._transport.peer_certificate()
+        except HandshakeFault as fault:
+            return LoginStep(refusal=str(fault))
         if certificate is None:
             return LoginStep(principal=ANONYMOUS)
         try:

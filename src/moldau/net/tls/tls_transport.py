@@ -68,8 +68,12 @@ class TlsTransport:
         return self._socket.fileno()
 
     def peer_certificate(self) -> bytes | None:
-        """In DER; None if the client has shown none."""
-        return self._tls.getpeercert(binary_form=True)
+        """In DER; None if the client has shown none. Raises HandshakeFault if what came after the
+        handshake has undone it."""
+        try:
+            return self._tls.getpeercert(binary_form=True)
+        except ValueError:
+            raise HandshakeFault("SSL handshake failed: it has not come to its end") from None
 
     # From the client
 
