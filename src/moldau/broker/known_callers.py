@@ -14,6 +14,8 @@ from moldau.handlers.routes import Route
 from moldau.model.names import Millis
 from moldau.wire.apis import api, request_class
 
+Answering = Callable[[memoryview, int, int, int], bytes | None]
+
 
 class Lane(Protocol):
     """A short way for the plain requests of one API, tried before the ordinary one."""
@@ -26,10 +28,11 @@ class Lane(Protocol):
         position: int,
         version: int,
         correlation_id: int,
-        guarded: RequestContext | None = None,
     ) -> bytes | None:
-        """None if the request is not plain; then nothing has happened yet. `guarded` is there for
-        a client that may not do everything."""
+        """None if the request is not plain; then nothing has happened yet."""
+
+    def guarded(self, ctx: RequestContext) -> Answering:
+        """As `answer`, for a client that may not do everything."""
 
     def throttled(self, answer: bytes, throttle_ms: Millis) -> bytes:
         """The same answer, which tells the client to wait."""
@@ -95,11 +98,11 @@ class Caller:
         self.rest_at: Callable[[memoryview, int], tuple[Any, ...]]
         self.rest_at = struct.Struct(f"{len(rest)}s").unpack_from
         self.function = call.function
-        self.lane = None if call.lane is None else call.lane.answer
+        self.lane: Answering | None = None if call.lane is None else call.lane.answer
         if not authorizer.is_open:
             self.function = guarded(call.api_key, call.function)
-            if self.lane is not None:
-                self.lane = partial(self.lane, guarded=context)
+            if call.lane is not None:
+                self.lane = call.lane.guarded(context)
         self.is_counted = not quotas.is_open
         if self.is_counted:
             self.function = partial(counted, self.function)

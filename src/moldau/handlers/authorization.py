@@ -44,6 +44,11 @@ class Authorizer(Protocol):
     def is_open(self) -> bool:
         """Whether everybody may do everything; does not change while the broker runs."""
 
+    @property
+    def memory(self) -> object | None:
+        """What is allowed may be remembered while this is the same object; None if it may not,
+        because every decision has to be told or might be another one."""
+
     def allows(
         self,
         ctx: RequestContext,
@@ -64,6 +69,7 @@ class Authorizer(Protocol):
 
 class OpenAuthorizer:
     is_open = True
+    memory = None
 
     def allows(
         self,

@@ -36,6 +36,7 @@ class OnlyMine:
     """Everybody may do what he wants to topics that are called `mine`, and nothing else."""
 
     is_open = False
+    memory: object = None
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str]] = []
@@ -132,6 +133,35 @@ def read(*names: str, **fields: Any) -> FetchRequest:
 
 def errors(response: Any) -> dict[str, int]:
     return {topic.name: topic.partition_responses[0].error_code for topic in response.responses}
+
+
+def test_the_short_way_remembers_what_is_allowed_until_a_list_changes(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        for name in ("mine", "yours"):
+            await node.create_topic(name)
+        authorizer = OnlyMine()
+        authorizer.memory = first = object()
+        async with serving(node, authorizer) as client:
+
+            async def asked(name: str, error: Error) -> int:
+                before = len(authorizer.asked)
+                assert errors(await client.ask(PRODUCE, 9, written(name))) == {name: error}
+                return len(authorizer.asked) - before
+
+            assert await asked("mine", Error.NONE) == 1
+            assert await asked("mine", Error.NONE) == 0
+            # A denial is asked for again each time: by the short way and by the ordinary one.
+            for _ in range(2):
+                assert await asked("yours", Error.TOPIC_AUTHORIZATION_FAILED) == 2
+            authorizer.memory = object()
+            assert await asked("mine", Error.NONE) == 1
+            authorizer.memory = first
+            assert await asked("mine", Error.NONE) == 1
+            authorizer.memory = None
+            for _ in range(2):
+                assert await asked("mine", Error.NONE) == 1
+
+    play(scenario, tmp_path)
 
 
 def test_the_short_way_of_produce_asks_too(tmp_path: Path) -> None:

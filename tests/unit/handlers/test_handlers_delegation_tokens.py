@@ -33,6 +33,7 @@ class Only:
     """Allows what is named, to anybody."""
 
     is_open = False
+    memory: object = None
 
     def __init__(self, *allowed: tuple[Operation, Resource]) -> None:
         self.allowed = allowed

@@ -38,6 +38,7 @@ class Only:
     """Allows what the test names, as (operation, resource)."""
 
     is_open = False
+    memory: object = None
 
     def __init__(self, *allowed: tuple[Operation, str]) -> None:
         self._allowed = set(allowed)

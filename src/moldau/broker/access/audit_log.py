@@ -37,3 +37,7 @@ def audit(
             count(),
         )
         log.log(level, "%s", line)
+
+
+def tells_grants() -> bool:
+    return log.isEnabledFor(logging.DEBUG)

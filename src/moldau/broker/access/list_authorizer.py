@@ -5,7 +5,7 @@ Its decisions are told in the audit log; what only filters an answer is not.
 
 from __future__ import annotations
 
-from moldau.broker.access.audit_log import audit
+from moldau.broker.access.audit_log import audit, tells_grants
 from moldau.handlers.authorization import Count, Resource, once
 from moldau.handlers.request_context import RequestContext
 from moldau.security.acl.acl_model import Operation, ResourceType
@@ -18,6 +18,10 @@ class ListAuthorizer:
 
     def __init__(self, rules: Authorizer) -> None:
         self._rules = rules
+
+    @property
+    def memory(self) -> object | None:
+        return None if tells_grants() else self._rules
 
     def follow(self, acls: Acls) -> None:
         self._rules = self._rules.with_acls(acls)

@@ -60,6 +60,7 @@ def _open_settings(config: BrokerConfig) -> Mapping[str, str]:
 
 class OwnAuthorizer:
     is_open = False
+    memory = None
 
     def __init__(
         self,

@@ -10,6 +10,8 @@ log that has to be loaded first) is left to the ordinary handler: this lane has 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from moldau.handlers.authorization import topic
@@ -38,11 +40,14 @@ VERSIONS: Final = range(9, 14)
 TOPIC_IDS_SINCE: Final = 13
 ACKS_ALL: Final = -1
 ENTRIES_MAX: Final = 10_000
+TOPICS_REMEMBERED_MAX: Final = 1_000
 RECORDS_MIN: Final = 61
 ATTRIBUTES_LOW_BYTE: Final = 22
 PRODUCER_POSITION: Final = 43
 TAGS_BYTES: Final = 3
 """The empty tagged fields of partition, topic and request close the frame."""
+
+Answering = Callable[[memoryview, int, int, int], bytes | None]
 
 # Acks, timeout, topic count + 1, length of the name + 1.
 _start_at = struct.Struct(">hiBB").unpack_from
@@ -88,6 +93,18 @@ class _Entry:
         return whole
 
 
+class _Writer:
+    """A client that may not do everything, and which topics it was allowed to write to by the
+    rules that hold now."""
+
+    __slots__ = ("context", "rules", "topics")
+
+    def __init__(self, context: RequestContext) -> None:
+        self.context = context
+        self.rules: object = None
+        self.topics: set[str] = set()
+
+
 class ProduceLane:
     versions = VERSIONS
 
@@ -102,7 +119,7 @@ class ProduceLane:
         position: int,
         version: int,
         correlation_id: int,
-        guarded: RequestContext | None = None,
+        writer: _Writer | None = None,
     ) -> bytes | None:
         """The whole answer, or None if the request has to take the ordinary way. Raises
         struct.error or IndexError for a frame that is cut short, as decoding it would."""
@@ -137,7 +154,7 @@ class ProduceLane:
             return None
         is_transactional = frame[end + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
         is_special = is_transactional or named
-        if guarded is not None and (is_special or not self._may_write(guarded, replica)):
+        if writer is not None and (is_special or not self._may_write(writer, replica)):
             return None
         if is_special and not (
             is_transactional and named and self._is_ongoing(replica, frame, end)
@@ -149,9 +166,25 @@ class ProduceLane:
         """The time and the empty tagged fields close the answer."""
         return answer[:-5] + _THROTTLE.pack(throttle_ms, 0)
 
-    def _may_write(self, ctx: RequestContext, replica: Replica) -> bool:
+    def guarded(self, ctx: RequestContext) -> Answering:
+        """As `answer`, for a client that may not do everything."""
+        return partial(self.answer, writer=_Writer(ctx))
+
+    def _may_write(self, writer: _Writer, replica: Replica) -> bool:
         name = replica.partition.topic_partition.topic
-        return self._services.authorizer.allows(ctx, Operation.WRITE, topic(name))
+        authorizer = self._services.authorizer
+        rules = authorizer.memory
+        if rules is not writer.rules:
+            writer.rules = rules
+            writer.topics.clear()
+        elif name in writer.topics:
+            return True
+        is_allowed = authorizer.allows(writer.context, Operation.WRITE, topic(name))
+        if is_allowed and rules is not None:
+            if len(writer.topics) >= TOPICS_REMEMBERED_MAX:
+                writer.topics.clear()
+            writer.topics.add(name)
+        return is_allowed
 
     def _append(
         self, entry: _Entry, records: memoryview, acks: int, correlation_id: int
