@@ -259,3 +259,20 @@ def test_a_producer_of_a_megabyte_a_second_gets_just_that(tmp_path: Path) -> Non
     assert waited > 0
     assert others_waited == 0
     assert 900_000 <= rate <= 1_100_000
+
+
+def test_an_address_that_connects_too_fast_sees_its_connections_end(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker, Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_client_quotas({(("ip", "localhost"),): {"connection_creation_rate": 1}})
+        host, _, port = broker.bootstrap.rpartition(":")
+        ended = 0
+        for _ in range(14):
+            with socket.create_connection((host, int(port)), timeout=60) as client:
+                request = encode_request(METADATA, 9, 1, "c", MetadataRequest(topics=[]))
+                client.sendall(request)
+                try:
+                    ended += not client.recv(1)
+                except ConnectionResetError:
+                    ended += 1
+        assert 0 < ended < 14
+        admin.alter_client_quotas({(("ip", "localhost"),): {"connection_creation_rate": None}})
