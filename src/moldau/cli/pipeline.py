@@ -7,12 +7,13 @@ keys up in it, once or over HTTP.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from moldau.cli.command_clients import bootstrap_of
+from moldau.cli.command_clients import bootstrap_of, properties_file
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
-from moldau.cli.tool import BOOTSTRAP, JSON, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 
 CURRENT_SECONDS_MAX = 60.0
 ROWS_SHOWN = "20"
@@ -65,8 +66,12 @@ def _view(given: Given, out: Output) -> None:
     key, value = (
         given.text(name) if given.has(name) else "string" for name in ("key-format", "value-format")
     )
+    settings: dict[str, Any] = {}
+    if given.has("command-config"):
+        settings |= properties_file(given.text("command-config"))
+        settings.pop("bootstrap.servers", None)
     try:
-        with LiveView(bootstrap_of(given, out), topic, key=key, value=value) as view:
+        with LiveView(bootstrap_of(given, out), topic, key=key, value=value, **settings) as view:
             if not view.wait_until_current(CURRENT_SECONDS_MAX):
                 raise CommandFault(f"{topic} could not be read within {CURRENT_SECONDS_MAX:.0f} s")
             if given.has("serve"):
@@ -106,6 +111,7 @@ QUERY = Tool(
     does="Shows the state of a pipeline, or looks keys up in a compacted topic.",
     flags=(
         BOOTSTRAP,
+        COMMAND_CONFIG,
         Flag("--checkpoint", "Show the state kept in this checkpoint.", takes="FOLDER"),
         Flag("--operator", "Which stateful operator; 0 is the last one.", takes="NUMBER"),
         Flag("--state", "Which state of a join: versions, buffered, left, right.", takes="NAME"),
