@@ -32,6 +32,7 @@ from moldau.config.setting_definition import DAY, HOUR, LONG_MAX, MINUTE, SECOND
 from moldau.config.topic_config import TopicConfig
 from moldau.controller.rules.feature_rules import FEATURES
 from moldau.handlers.routes import ROUTES
+from moldau.metrics.table.all_metrics import METRICS
 from moldau.model.errors import Error
 from moldau.wire.apis import APIS
 
@@ -62,6 +63,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "admin-configs.md": client_configs("Admin", AdminConfig),
         REFERENCE / "errors.md": errors(),
         REFERENCE / "api-versions.md": api_versions(),
+        REFERENCE / "metrics.md": metrics(),
         REFERENCE / "files.md": files(),
         TARGET: blocking_admin(),
         **pictures(),
@@ -233,6 +235,33 @@ def api_versions() -> str:
             ),
         ]
     )
+
+
+def metrics() -> str:
+    parts = [
+        NOTE.format(table="src/moldau/metrics/table"),
+        "# Metrics\n",
+        "What a broker tells at `metrics.http.listener` ([docs/monitoring.md](../monitoring.md)).\n"
+        "Metrics with quantiles have them as the label `quantile` (0.50 to 0.999, of the last\n"
+        "minutes), and how many were counted since the start under the name with `_count`.\n",
+    ]
+    paths = (("/metrics", False), ("/metrics/partitions", True))
+    for path, by_partition in paths:
+        rows = [
+            (
+                f"`{row.prometheus_name}`",
+                row.kind.value,
+                ", ".join(f"`{tag}`" for tag in row.tags),
+                row.sentence,
+                row.counted,
+                f"`{row.bean}`" if ":" in row.bean else "",
+            )
+            for row in METRICS
+            if row.by_partition is by_partition
+        ]
+        head = ("Name", "Type", "Labels", "Meaning", "Counted by", "MBean of Apache Kafka")
+        parts += [f"## {path}\n", markdown(head, rows)]
+    return "\n".join(parts)
 
 
 def markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -25,7 +25,7 @@ BOUNDARY = "---"
 """Starts the line of the table that no record passes except over a socket."""
 MAY_OPEN_FILES = "*"
 """Follows an edge that works on a broker's own files, or starts one."""
-VOCABULARY = ("net", "wire", "config", "records", "security", "model")
+VOCABULARY = ("net", "wire", "config", "records", "security", "metrics", "model")
 
 
 def layer_lines() -> list[str]:
@@ -73,6 +73,7 @@ PURE_PACKAGES = {
     "wire",
     "records",
     "security",
+    "metrics",
     "groups",
     "transactions",
     "controller",

@@ -1,6 +1,7 @@
 """A server with a few toy requests in place of Kafka's, for tests of the network layer alone.
 
-A request is a kind (two bytes, where Kafka has the API key) and a body. The kinds below cover
+A request is a kind (two bytes, where Kafka has the API key), two bytes where Kafka has the version,
+and a body. The kinds below cover
 every way a request can end: at once, later, never, with a file, with nothing, by disconnection.
 """
 
@@ -22,7 +23,7 @@ ECHO, LATER, LATER_OVERLAPPING, REFUSE, FILE, NOTHING, LONG = range(7)
 
 
 def frame(kind: int, body: bytes = b"") -> bytes:
-    return struct.pack(">ih", len(body) + 2, kind) + body
+    return struct.pack(">ihh", len(body) + 4, kind, 0) + body
 
 
 def answer_of(body: bytes) -> bytes:
@@ -39,7 +40,7 @@ class Later(Answer):
         self.is_cancelled = False
 
     def release(self) -> None:
-        self.chunks = [answer_of(bytes(self.view[2:]))]
+        self.chunks = [answer_of(bytes(self.view[4:]))]
         self.connection.answered()
 
     def cancel(self) -> None:
@@ -53,9 +54,9 @@ class EchoRequests:
         self.file: BinaryIO | None = None
 
     def begin(self, connection: Connection, view: memoryview) -> list[Chunk] | Answer:
-        if len(view) < 2:
+        if len(view) < 4:
             raise Disconnect("a request needs a kind")
-        kind, body = struct.unpack_from(">h", view)[0], bytes(view[2:])
+        kind, body = struct.unpack_from(">h", view)[0], bytes(view[4:])
         self.begun.append(body)
         match kind:
             case 0:

@@ -28,6 +28,7 @@ from moldau.broker.log_jobs import follow_failures, plan_cleaner, plan_log_jobs
 from moldau.broker.log_opening import logs_of, was_left_uncleanly
 from moldau.broker.log_setup import BrokerLoggers
 from moldau.broker.machine_environment import Surroundings
+from moldau.broker.monitoring.opening import monitoring_of
 from moldau.broker.segment_scrubber import Scrubber, ScrubberParts, plan_scrubber
 from moldau.broker.topic_settings import TopicSettings, dynamic_overrides
 from moldau.cluster.lone_controller import LoneController
@@ -54,6 +55,7 @@ from moldau.storage.storage_faults import StorageFault
 
 if TYPE_CHECKING:
     from moldau.broker.cluster_parts import ClusterParts
+    from moldau.broker.monitoring.monitoring import Monitoring
     from moldau.cluster.controller_port import Controller
 
 log = logging.getLogger("kafka.server.KafkaServer")
@@ -105,6 +107,7 @@ class Broker:
         self._server: Server | None = None
         self._cluster: ClusterParts | None = None
         """None while the broker stands alone."""
+        self._monitoring: Monitoring | None = None
         self._endpoints: tuple[Endpoint, ...] = ()
         self.has_failed = asyncio.Event()
         """Set when no log directory is left, or that of the metadata is lost: the broker is to be
@@ -125,6 +128,7 @@ class Broker:
         log.info("[KafkaServer id=%d] starting version=%s", self.config.node_id, __version__)
         self._enter(State.STARTING)
         try:
+            self._monitoring = await monitoring_of(self.config, lambda: self.state.value)
             self.config = await numbered(self.config, self._around, self._timers)
             if any(map(was_left_uncleanly, self.config.log_dirs)):
                 self._enter(State.RECOVERING)
@@ -179,8 +183,7 @@ class Broker:
         if self.config.zookeeper_connect is not None:
             await self._build_member()
             return
-        assert self._logs is not None
-        assert self._metadata is not None
+        assert self._logs is not None and self._metadata is not None
         config, node_id = self.config, self.config.node_id
         self._controller = controller = LoneController(
             self._metadata,
@@ -212,8 +215,7 @@ class Broker:
         """As one broker of several, on ZooKeeper."""
         from moldau.cluster.membership import DuplicateBroker
 
-        assert self._logs is not None
-        assert self._cluster is not None
+        assert self._logs is not None and self._cluster is not None
         config, node_id = self.config, self.config.node_id
         cluster, member = self._cluster, self._cluster.member
         waiting = Waiting(self._loop, self._timers)
@@ -319,8 +321,7 @@ class Broker:
         log.info("[KafkaServer id=%d] state=%s", self.config.node_id, state.value)
 
     def _plan_jobs(self) -> None:
-        assert self._logs is not None
-        assert self._replicas is not None
+        assert self._logs is not None and self._replicas is not None
         logs, replicas, config = self._logs, self._replicas, self.config
         plan_log_jobs(self._background, logs, replicas, config)
         self._cleaner = plan_cleaner(
@@ -331,20 +332,22 @@ class Broker:
             logs, replicas, self._cleaner, peers, lambda: self.config, self._clock, self._loop
         )
         self._scrubber = plan_scrubber(self._background, parts)
-        assert self._coordinators is not None
+        assert self._coordinators is not None and self._security is not None
         self._coordinators.plan_jobs(self._background.every)
-        assert self._security is not None
         self._security.plan_jobs(self._background)
         told = [] if self._cluster is None else [self._cluster.tell_of_failed_directory]
         metadata = logs.directories[0] if self._cluster is None else None
         follow_failures(logs, [self._follow_roles, *told], self.has_failed, metadata)
+        if self._monitoring is not None:
+            assert self._services is not None and self._server is not None
+            watched = (self._services, self._server, logs, self._cleaner, self._cluster)
+            self._monitoring.watch(*watched, self._background)
 
     # Changes while running
 
     def _follow(self, old: ClusterImage, new: ClusterImage) -> None:
         """Called after every committed change of the cluster, before its reply leaves."""
-        assert self._replicas is not None
-        assert self._coordinators is not None
+        assert self._replicas is not None and self._coordinators is not None
         if new.broker_configs != old.broker_configs:
             self._reconfigure(new)
         self._replicas.apply(old, new)
@@ -353,26 +356,22 @@ class Broker:
     def _follow_roles(self) -> None:
         """Called when partitions are led here only now, or not any more, though the image is the
         same."""
-        assert self._services is not None
-        assert self._coordinators is not None
+        assert self._services is not None and self._coordinators is not None
         image = self._services.image()
         self._coordinators.follow(image, image)
 
     def _follow_cluster(self, old: ClusterImage, new: ClusterImage) -> None:
         """Called after everything that the controller of a cluster has told this broker; roles
         come separately, so replicas only learn names and settings here."""
-        assert self._replicas is not None
-        assert self._coordinators is not None
+        assert self._replicas is not None and self._coordinators is not None
         if new.broker_configs != old.broker_configs:
             self._reconfigure(new)
         self._replicas.see(new)
         self._coordinators.follow(old, new)
 
     def _reconfigure(self, image: ClusterImage) -> None:
-        assert self._replicas is not None
-        assert self._services is not None
-        assert self._server is not None
-        assert self._security is not None
+        assert self._replicas is not None and self._services is not None
+        assert self._server is not None and self._security is not None
         stored = dynamic_overrides(image.broker_configs, self.config.node_id)
         overrides = self._security.passwords.decoded(stored)
         try:
@@ -438,6 +437,8 @@ class Broker:
             await asyncio.wait((self._loading,))
         if self._logs is not None:
             self._logs.close(self._replicas.high_watermarks() if self._replicas else {})
+        if self._monitoring is not None:
+            await self._monitoring.stop()
         self._timers.close()
         self._threads.shutdown()
         self._enter(State.NOT_RUNNING)

@@ -19,6 +19,14 @@ def address_counts(text: str) -> str | None:
     return None
 
 
+def host_and_port(text: str) -> str | None:
+    host, separator, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdigit() and int(port) <= 65535
+    if not separator or not host or not is_port or (":" in host and host[0] + host[-1] != "[]"):
+        return "must be host:port, for example 127.0.0.1:9404 or [::1]:9404"
+    return None
+
+
 def offset_reset(text: str) -> str | None:
     """Where to begin without an offset: an end of the log, or a time before now (ISO 8601)."""
     is_duration = _DURATION.fullmatch(text) and not text.endswith(("P", "T"))

@@ -160,6 +160,11 @@ class Shards:
         """Those that are led here and loaded."""
         return [partition for partition, shard in self._shards.items() if shard.engine is not None]
 
+    def machines(self) -> list[ShardMachine]:
+        """Of the partitions that are led here and loaded."""
+        loaded = (shard.machine for shard in self._shards.values() if shard.engine is not None)
+        return [machine for machine in loaded if machine is not None]
+
     @property
     def kept_bytes(self) -> int:
         """About what the states of all of them take in memory."""

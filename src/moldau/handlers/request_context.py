@@ -20,6 +20,7 @@ class ClientConnection(Protocol):
     """What a handler may note about the client it answers."""
 
     client_software: tuple[str, str]
+    is_follower: bool
 
     @property
     def loop_time(self) -> LoopTime | None:

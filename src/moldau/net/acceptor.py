@@ -17,7 +17,7 @@ from moldau.net.connection import host_of
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
 
 if TYPE_CHECKING:
-    from moldau.net.server import Server, SocketSettings
+    from moldau.net.server import Server
 
 log = logging.getLogger("kafka.network.SocketServer")
 
@@ -48,7 +48,9 @@ class Acceptor:
         """Takes the address; `listener` has the real port then. Raises BindFault."""
         self._server = server
         self.entrance = entrance
-        self._socket = _bound_socket(listener, server.settings)
+        self._socket = bound_socket(
+            listener, server.settings.send_buffer_bytes, server.settings.receive_buffer_bytes
+        )
         self.listener = listener._replace(port=self._socket.getsockname()[1])
         self.connection_count = 0
         self._is_open = False
@@ -172,7 +174,10 @@ class Acceptor:
         self._server.admit(self.entrance.transport(client), peer, self)
 
 
-def _bound_socket(listener: Listener, settings: SocketSettings) -> socket.socket:
+def bound_socket(
+    listener: Listener, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1
+) -> socket.socket:
+    """Takes the address. Raises BindFault."""
     host = listener.host
     if not host:
         host = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
@@ -190,10 +195,10 @@ def _bound_socket(listener: Listener, settings: SocketSettings) -> socket.socket
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0 if not listener.host else 1)
         # Accepted sockets inherit these; a receive buffer has to be known before the handshake.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if settings.send_buffer_bytes >= 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
-        if settings.receive_buffer_bytes >= 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
+        if send_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
+        if receive_buffer_bytes >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         sock.bind(address)
     except OSError as fault:
         sock.close()

@@ -41,7 +41,7 @@ class AnswerSender:
         self.is_closed = False
         self.tick_seen = server.tick
         self.timed: list[TimedRequest] = []
-        """Requests that are answered and not sent yet, if somebody wants to know their times."""
+        """Requests that are answered and not sent yet."""
 
     @property
     def bytes_unsent(self) -> int:
@@ -128,10 +128,9 @@ class AnswerSender:
             self._is_writing = False
 
     def _note_answered(self, timed: TimedRequest) -> None:
-        if self._server.times is not None:
-            timed.answered_ns = self._server.times.now_ns()
-            self.timed.append(timed)
+        timed.answered_ns = self._server.times.now_ns()
+        self.timed.append(timed)
 
     def _note_sent(self) -> None:
-        if self._server.times is not None and not self._outgoing.bytes_unsent:
+        if not self._outgoing.bytes_unsent:
             self._server.times.sent(self.timed)

@@ -28,7 +28,7 @@ class Answer:
         self.may_be_overtaken = True
         """Not while its work is still being done: then the next request has to wait."""
         self.timed: TimedRequest | None = None
-        """Where its times are noted, if somebody wants to know them."""
+        """Where its times are noted."""
 
     def cancel(self) -> None:
         """The connection is gone: whoever works on the answer may stop."""

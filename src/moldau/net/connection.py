@@ -64,6 +64,7 @@ class Connection(AnswerSender):
         "client_host",
         "client_port",
         "client_software",
+        "is_follower",
         "listener",
         "loop_time",
         "memory",
@@ -77,7 +78,7 @@ class Connection(AnswerSender):
     ) -> None:
         super().__init__(transport, server)
         self._receive = transport.receive_into
-        self._begin: Begin = server.answerer.begin
+        self._begin: Begin = server.times.begin
         self._request_bytes_max = server.settings.request_bytes_max
         self._inbox = ReceivedBytes()
         self._waiting: deque[Answer] = deque()
@@ -95,7 +96,10 @@ class Connection(AnswerSender):
         """Name and version, as the client's library has told them."""
         self.memory: dict[int, Any] = {}
         """For whoever answers the requests: what it wants to remember about this client."""
+        self.is_follower = False
+        """Whether another broker replicates by it."""
         self.read_ns = 0
+        """When what is worked on now was read; or taken up, if it had to stay for a while."""
         self.loop_time = LoopTime() if server.takes_loop_time else None
         self._login: Login | None = None
         authenticator = acceptor.entrance.authenticator(transport)
@@ -139,7 +143,7 @@ class Connection(AnswerSender):
         self.become(principal)
         self._login = None
         self._request_bytes_max = self._server.settings.request_bytes_max
-        self._begin = begin or self._server.answerer.begin
+        self._begin = begin or self._server.times.begin
 
     def turn_away(self, reason: str) -> None:
         """The client is not who it should be, or cannot say so; it hears of it late."""
@@ -148,14 +152,6 @@ class Connection(AnswerSender):
         self._end_when_sent()
         self._cancel_waiting()
         self._server.loop.call_later(self._server.settings.failed_login_delay_ms / 1000, self.close)
-
-    def time_requests(self, before: Begin) -> None:
-        """Somebody listens now, or nobody does any more. An authenticator that stays in the way
-        asks the server for whoever answers each time."""
-        self.read_ns = 0
-        self.timed.clear()
-        if self._begin == before:
-            self._begin = self._server.answerer.begin
 
     # Requests
 
@@ -175,8 +171,7 @@ class Connection(AnswerSender):
                 self._client_ended()
                 return
             self.tick_seen = self._server.tick
-            if self._server.times is not None:
-                self.read_ns = self._server.times.now_ns()
+            self.read_ns = self._server.times.now_ns()
             if self._login is not None:
                 self._stalled()
                 if self._ends_when_sent:
@@ -283,6 +278,7 @@ class Connection(AnswerSender):
 
     def go_on(self) -> None:
         if not self.is_closed and self._inbox.end:
+            self.read_ns = self._server.times.now_ns()
             self._serve()
 
     # Answers that take time
@@ -345,6 +341,7 @@ class Connection(AnswerSender):
         if self._ends_when_sent and not bytes_unsent and not self._waiting:
             self.close()
         elif bytes_unsent <= UNSENT_BYTES_MAX and not self._is_reading:
+            self.read_ns = self._server.times.now_ns()
             self._serve()
 
     # The descriptor's events; the loop is told only of changes

@@ -68,7 +68,7 @@ class Login:
         if step.principal is not None:
             self._let_in(connection, step.principal)
         if step.is_request:
-            return self._server.answerer.begin(connection, frame)
+            return self._server.times.begin(connection, frame)
         return [] if step.answer is None else [step.answer]
 
     def _let_in(self, connection: Connection, principal: Principal) -> None:

@@ -87,10 +87,8 @@ class Server:
     ) -> None:
         self.loop = loop
         self.settings = settings
-        self.requests = requests
-        self.answerer: Requests = requests
-        """Who gets the frames: `requests`, or who takes the time of what they do."""
-        self.times: RequestTimes | None = None
+        self.times = RequestTimes(requests)
+        """Gets the frames, and takes the time of what `requests` do."""
         self.logins = Logins(loop)
         self.overlapping_apis = overlapping_apis
         self.overlapping = 0
@@ -114,6 +112,10 @@ class Server:
         self._acceptors.append(acceptor)
         return acceptor.listener
 
+    @property
+    def listeners(self) -> list[Listener]:
+        return [acceptor.listener for acceptor in self._acceptors]
+
     def start(self) -> None:
         for acceptor in self._acceptors:
             acceptor.open()
@@ -130,14 +132,6 @@ class Server:
         self.unsent.stop()
         for connection in list(self.connections):
             connection.close()
-
-    def take_times(self, times: RequestTimes | None) -> None:
-        """Take every request's times from now on, or none's any more."""
-        before = self.answerer.begin
-        self.times = times
-        self.answerer = self.requests if times is None else times
-        for connection in self.connections:
-            connection.time_requests(before)
 
     def take_loop_time(self, wanted: bool) -> None:
         """Whether somebody has a quota of what the loop spends on a connection."""

@@ -58,7 +58,7 @@ class Parked:
 
 
 class Waiting:
-    __slots__ = ("_changed", "_loop", "_parked_max", "_timers", "parked_count")
+    __slots__ = ("_changed", "_loop", "_parked_max", "_timers", "parked_count", "writes_count")
 
     def __init__(
         self,
@@ -71,6 +71,8 @@ class Waiting:
         self._parked_max = parked_max
         self._changed: dict[Watched, None] = {}
         self.parked_count = 0
+        self.writes_count = 0
+        """Of these, writes that wait for followers."""
 
     async def until(
         self,
@@ -118,8 +120,12 @@ class Waiting:
         deadline_ms = self._timers.now_ms() + timeout_ms
         while not settle():
             left_ms = deadline_ms - self._timers.now_ms()
-            if not await self.until(map(watched_of, left), settle, left_ms):
-                break
+            self.writes_count += 1
+            try:
+                if not await self.until(map(watched_of, left), settle, left_ms):
+                    break
+            finally:
+                self.writes_count -= 1
         return left
 
     def changed(self, place: Watched) -> None:

@@ -261,6 +261,11 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def partition_count(self) -> int:
+        """Of all sessions together."""
+        return self._held
+
     def begin(
         self,
         session_id: int,

@@ -70,6 +70,8 @@ class IsrSender:
         self._proposals: dict[TopicPartition, tuple[Replica, IsrProposal]] = {}
         self._sending: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self.shrinks = self.expands = self.failures = 0
+        """How often the controller has granted such a change, and how often it refused one."""
 
     # What leaders want
 
@@ -209,6 +211,9 @@ class IsrSender:
         if partition.high_watermark != before or isinstance(proposal.state, PendingShrink):
             self._waiting.changed(replica)
         if after is None and is_current:
+            is_shrink = isinstance(proposal.state, PendingShrink)
+            self.shrinks += is_shrink
+            self.expands += not is_shrink
             log.info(
                 "%s ISR updated to %s %s and version updated to %d",
                 self._prefix(replica),
@@ -217,6 +222,7 @@ class IsrSender:
                 partition.partition_epoch,
             )
         elif after is not None:
+            self.failures += 1
             log.info(
                 "%s Failed to change the ISR to %s: %s",
                 self._prefix(replica),

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final, Protocol
 
 from moldau.config.topic_config import TopicConfig
+from moldau.metrics.traffic_cells import TrafficCells
 from moldau.model.errors import ApiError, Error
 from moldau.model.log_line_limit import LogLimit
 from moldau.model.names import BrokerId, Millis, Offset
@@ -58,8 +59,10 @@ class Replica(Watched):
         "_rules",
         "_waiting",
         "bytes_appended",
+        "counts",
         "flushes",
         "isr_changes",
+        "lag",
         "log",
         "partition",
         "settings",
@@ -85,6 +88,10 @@ class Replica(Watched):
         self.bytes_appended = 0
         """Since the replica was opened: lets a parked fetch see how much has come without
         reading."""
+        self.counts = TrafficCells()
+        """Those of its topic, once it is one of the broker's replicas."""
+        self.lag: Offset = 0
+        """How much the leader had that is not here, when it was last asked."""
         self.configure(settings)
 
     def configure(self, settings: TopicConfig) -> None:
@@ -128,8 +135,12 @@ class Replica(Watched):
             appended = log.append_as_leader(batch.records, batch.header, partition.leader_epoch)
         except StorageFault as fault:
             raise self.refuse(fault) from fault
+        size_bytes, counts = len(batch.records), self.counts
+        counts.produces += 1
+        counts.bytes_in += size_bytes
+        counts.messages_in += appended.offset_last - appended.base_offset + 1
         if not appended.duplicate:
-            self.bytes_appended += len(batch.records)
+            self.bytes_appended += size_bytes
             partition.appended(appended.offset_last + 1)
             if self.parked:
                 self._waiting.changed(self)
@@ -175,6 +186,8 @@ class Replica(Watched):
         finally:
             if log.offset_end != before:
                 self.bytes_appended += len(batch)
+                self.counts.bytes_in += len(batch)
+                self.counts.messages_in += log.offset_end - before
                 partition.appended(log.offset_end)
                 self._waiting.changed(self)
         return appended
@@ -244,6 +257,7 @@ class Replica(Watched):
     ) -> PartitionRead | None:
         """None if the log has to be loaded first."""
         partition, log = self.partition, self.log
+        self.counts.fetches += 1
         if wanted.current_leader_epoch >= 0 or not partition.is_leader:
             if leader_only:
                 partition.check_leader(wanted.current_leader_epoch)
@@ -351,7 +365,9 @@ class Replica(Watched):
                 log.append_as_follower(records)
             finally:
                 self.bytes_appended += len(records)
+                self.counts.replication_bytes_in += len(records)
                 partition.offset_end = log.offset_end
+        self.lag = max(0, leader_high_watermark - log.offset_end)
         moved = partition.followed(log.offset_end, leader_high_watermark)
         if leader_log_start > log.log_start_offset:
             log.advance_log_start(min(leader_log_start, partition.high_watermark))

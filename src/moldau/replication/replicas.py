@@ -13,6 +13,7 @@ from functools import partial
 from moldau.config.broker_config import BrokerConfig
 from moldau.config.topic_config import TopicConfig
 from moldau.engine.side_thread import SideThread
+from moldau.metrics.traffic_cells import Traffic
 from moldau.model.clock import Clock
 from moldau.model.cluster import ClusterImage, PartitionImage, TopicImage
 from moldau.model.errors import ApiError, Error
@@ -64,6 +65,7 @@ class Replicas:
         self._config = config
         self._image = image
         self._replicas: dict[tuple[str, int], Replica] = {}
+        self.traffic = Traffic()
         self._lost = LostReplicas()
         self._followers: Followers | None = None
         self._isr_changes: IsrChanges | None = None
@@ -118,6 +120,10 @@ class Replicas:
         if name is None:
             raise ApiError(Error.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id.hex()}")
         return name
+
+    def known_name(self, topic_id: TopicId) -> str:
+        """Empty if no topic has the id."""
+        return self._image.topic_names.get(topic_id, "")
 
     def leader_of(self, topic: str, partition: int) -> tuple[BrokerId, int]:
         """(leader, leader epoch) as far as known here; (-1, -1) if not at all."""
@@ -273,6 +279,7 @@ class Replicas:
         if self._followers is not None:
             self._followers.unfollow((place,))
         del self._replicas[place]
+        self.traffic.leave(place.topic)
         replica.partition.leave()
         self.waiting.disturb(replica)
 
@@ -386,6 +393,8 @@ class Replicas:
                 self.pending.put_off(wanted, fault)
             return
         self._lost.pop(topic_partition, None)
+        if topic_partition not in self._replicas:
+            replica.counts = self.traffic.join(topic_partition.topic)
         self._replicas[topic_partition] = replica
 
     def _open(
@@ -410,6 +419,7 @@ class Replicas:
         replica = self._replicas.pop(topic_partition, None)
         if replica is None:
             return Error.NONE
+        self.traffic.leave(topic_partition.topic)
         replica.partition.leave()
         outcome = self._delete_log(topic_partition)
         self.waiting.disturb(replica)
@@ -426,6 +436,7 @@ class Replicas:
             self._lost.pop(place, None)
             replica = self._replicas.pop(place, None)
             if replica is not None:
+                self.traffic.leave(place.topic)
                 replica.partition.leave()
                 leaving.append(replica)
         self.removed.remove([each.partition.topic_partition for each in leaving])

@@ -10,6 +10,7 @@ import pytest
 from moldau.broker.process import end_faulty_connection
 from moldau.net.answers import Answer
 from moldau.net.connection import Connection
+from moldau.net.request_times import RequestTimes
 from moldau.wire.request_framing import Chunk
 from tests.support.echo_server import ECHO, EchoServer, frame, read_answer, run
 
@@ -23,11 +24,12 @@ def test_a_fault_in_the_network_layer_ends_the_connection_it_happened_on(
             ordinary = echo.requests.begin
 
             def begin(connection: Connection, view: memoryview) -> list[Chunk] | Answer:
-                if bytes(view[2:]) == b"bug":
+                if bytes(view[4:]) == b"bug":
                     raise ZeroDivisionError("of course")
                 return ordinary(connection, view)
 
             echo.requests.begin = begin  # type: ignore[method-assign]
+            echo.server.times = RequestTimes(echo.requests)
             unlucky, unlucky_writer = await echo.connect()
             reader, writer = await echo.connect()
             unlucky_writer.write(frame(ECHO, b"bug"))

@@ -46,7 +46,7 @@ class Password:
             return LoginStep(answer_of(b"welcome"), ALICE)
         if word == b"again" and self.is_known:
             return LoginStep(answer_of(b"once more"), Principal("User", "bob"))
-        if self.is_known or word[2:] == b"ask":
+        if self.is_known or word[4:] == b"ask":
             return LoginStep(is_request=True)
         return LoginStep(answer_of(b"no"), refusal=f"a wrong word of {len(word)} bytes")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from moldau.net.request_times import RequestTimes, TimedRequest
+from moldau.metrics.duration_cells import DurationCells, summary
+from moldau.net.request_times import RequestCells, RequestTimes
 from moldau.net.server import SocketSettings
 from tests.support.echo_server import (
     ECHO,
@@ -19,33 +20,50 @@ from tests.support.echo_server import (
 )
 
 
-def test_every_request_is_counted_while_somebody_listens() -> None:
+class Moving:
+    """A server whose times go by a clock that stands still until it is moved."""
+
+    def __init__(self, echo: EchoServer) -> None:
+        self.now_ns = 1_000_000
+        self.times = echo.server.times = RequestTimes(echo.requests, lambda: self.now_ns)
+
+    def cells(self, kind: int) -> RequestCells:
+        found = self.times.cells[kind]
+        assert found is not None
+        return found
+
+
+def test_every_request_is_counted_by_kind_and_version() -> None:
     async def scenario() -> None:
-        now = [1_000]
-        told: list[TimedRequest] = []
         async with EchoServer() as echo:
+            clock = Moving(echo)
             reader, writer = await echo.connect()
-            writer.write(frame(ECHO, b"before"))
-            await read_answer(reader)
-            times = RequestTimes(echo.requests, lambda timed, _: told.append(timed), lambda: now[0])
-            echo.server.take_times(times)
             writer.write(frame(ECHO, b"one") + frame(ECHO, b"two"))
             await read_answer(reader)
             await read_answer(reader)
-            assert times.cells[ECHO].count == 2
-            assert times.cells[ECHO].request_bytes == 10
+            assert clock.cells(ECHO).versions[0] == 2
+            assert clock.cells(ECHO).at_once.count == 2
+            assert clock.times.cells[LATER] is None
+            writer.close()
+
+    run(scenario)
+
+
+def test_waiting_for_an_answer_is_remote_time() -> None:
+    async def scenario() -> None:
+        async with EchoServer() as echo:
+            clock = Moving(echo)
+            reader, writer = await echo.connect()
             writer.write(frame(LATER, b"slow"))
             await until(lambda: len(echo.requests.later) == 1)
-            now[0] += 500
+            clock.now_ns += 64_000_000
             echo.requests.later[0].release()
             await read_answer(reader)
-            cells = times.cells[LATER]
-            assert (cells.count, cells.remote_ns, cells.total_ns) == (1, 500, 500)
-            assert [timed.api_key for timed in told] == [ECHO, ECHO, LATER]
-            echo.server.take_times(None)
-            writer.write(frame(ECHO, b"after"))
-            await read_answer(reader)
-            assert times.cells[ECHO].count == 2
+            cells = clock.cells(LATER)
+            assert cells.versions[0] == cells.total.count == 1
+            assert _median(cells.total) == _median(cells.remote)
+            assert 45 < _median(cells.remote) < 91
+            assert _median(cells.local) == _median(cells.send) == 0
             writer.close()
 
     run(scenario)
@@ -53,22 +71,25 @@ def test_every_request_is_counted_while_somebody_listens() -> None:
 
 def test_sending_takes_as_long_as_the_client_does() -> None:
     async def scenario() -> None:
-        now = [0]
         async with EchoServer(SocketSettings(send_buffer_bytes=10_000)) as echo:
-            times = RequestTimes(echo.requests, None, lambda: now[0])
-            echo.server.take_times(times)
+            clock = Moving(echo)
             reader, writer = await echo.connect()
             writer.write(frame(LONG, b"2000000"))
             connection = await echo.connection()
             await until(lambda: connection.bytes_unsent > 0)
-            assert LONG not in times.cells
-            now[0] = 7_000
+            assert clock.cells(LONG).total.count == 0
+            clock.now_ns += 7_000_000
             assert len(await read_answer(reader)) == 2_000_000
-            await until(lambda: LONG in times.cells)
-            assert times.cells[LONG].send_ns == 7_000
+            await until(lambda: clock.cells(LONG).total.count == 1)
+            assert 4.9 < _median(clock.cells(LONG).send) < 9.9
+            assert _median(clock.cells(LONG).local) == 0
             writer.close()
 
     run(scenario)
+
+
+def _median(cells: DurationCells) -> float:
+    return dict(summary([cells]).milliseconds)["0.50"]
 
 
 def test_a_paused_client_is_answered_first_and_served_later() -> None:

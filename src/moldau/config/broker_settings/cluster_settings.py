@@ -18,6 +18,7 @@ from moldau.config.setting_definition import (
     Settings,
     setting,
 )
+from moldau.config.value_checks import host_and_port
 
 ZOOKEEPER_CLASS = "there are no Java classes; zookeeper.ssl.client.enable is enough"
 NO_REVOCATION = "nobody would be asked, and a revoked certificate would do; leave it out"
@@ -26,7 +27,7 @@ POLICY_ASKED = "such a class cannot be loaded, so it could refuse nothing; leave
 QUOTA_ASKED = "such a class cannot be loaded, so it could slow nobody down; leave it out"
 PROVIDER_ASKED = "no placeholder would be filled in; leave it out and write the values themselves"
 NO_COPY_THROTTLE = "a copy between directories waits between its slices instead"
-NO_METRICS = "metrics are not kept yet"
+NO_METRICS = "counters and gauges are told as they are, Prometheus makes rates of them"
 KERNEL_BUFFERS = "the kernel sizes the buffers of connections between brokers"
 COPIES_IN_TURN = "copies between directories take turns, a slice at a time"
 AS_THEY_COME = "requests to ZooKeeper are sent as they come, in order"
@@ -273,6 +274,10 @@ class ClusterSettings(Settings):
     kafka_metrics_polling_interval_secs: int = setting(
         "kafka.metrics.polling.interval.secs", 10, at_least=1, no_effect=NO_PLUG_INS,
         doc="How often the older kind of reporters looks at metrics.")
+    metrics_http_listener: str | None = setting(
+        "metrics.http.listener", check=host_and_port,
+        doc="Where Prometheus and health checks may ask, as host:port; nowhere if it is unset. "
+            "Who reaches that address needs no log-in.")
     metrics_num_samples: int = setting(
         "metrics.num.samples", 2, at_least=1, no_effect=NO_METRICS,
         doc="Samples over which a metric's rate is computed.")

@@ -12,6 +12,7 @@ from moldau.handlers.authorization import find_allowed
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.services import Services
 from moldau.handlers.topic_data.current_leaders import Leaders
+from moldau.handlers.topic_data.fetch_counting import count_fetched
 from moldau.handlers.topic_data.fetch_sizes import (
     LEADER_HINTS,
     LEADER_HINTS_SINCE,
@@ -78,9 +79,7 @@ async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> Fet
     wanted = context.partitions
     if not on.authorizer.is_open:
         find = find_allowed(find, wanted, ctx, on, limits.follower)
-    prefer = None
-    if request.rack_id and limits.follower == NO_FOLLOWER and on.member is not None:
-        prefer = _preference(request.rack_id, on)
+    prefer = _preference(request.rack_id, limits, on) if request.rack_id else None
     found = read_all(find, wanted[:ROWS_PER_TURN], limits, now_ms, prefer)
     if found.at_rest:
         found = await read_at_rest(find, found, limits, now_ms, prefer)
@@ -110,6 +109,7 @@ async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> Fet
         _point_to_leaders(response, ctx, on)
     elif ctx.api_version < ZSTD_SINCE:
         return await _for_old_consumers(response, request, ctx, on)
+    count_fetched(response, on.replicas, is_follower=limits.follower >= 0)
     return response
 
 
@@ -125,11 +125,14 @@ async def _for_old_consumers(
             # What there is means nothing to an old consumer: wait for more, once.
             request.max_wait_ms //= 2
             return await fetch(request, ctx, on)
+    count_fetched(response, on.replicas, is_follower=False)
     return response
 
 
-def _preference(rack: str, on: Services) -> Prefer | None:
+def _preference(rack: str, limits: FetchLimits, on: Services) -> Prefer | None:
     """None unless the broker is told to send consumers to replicas near them."""
+    if limits.follower != NO_FOLLOWER or on.member is None:
+        return None
     selector = on.config.replica_selector_class
     if selector is None or not selector.endswith(RACK_AWARE):
         return None
@@ -175,6 +178,8 @@ async def _context(
     request: FetchRequest, ctx: RequestContext, on: Services, limits: FetchLimits, now_ms: int
 ) -> FetchContext:
     by_id = ctx.api_version >= TOPIC_IDS_SINCE
+    if limits.follower >= 0 and ctx.connection is not None:
+        ctx.connection.is_follower = True
     asked: dict[FetchKey, FetchedPartition] = {}
     for topic in request.topics:
         topic_key = topic.topic_id if by_id else topic.topic

@@ -58,6 +58,17 @@ WITHOUT_LOG_START = frozenset(
 )
 """Refusals that are made before the log is looked at: they tell nothing about it."""
 
+NOT_FAILED = frozenset(
+    {
+        Error.NOT_LEADER_OR_FOLLOWER,
+        Error.MESSAGE_TOO_LARGE,
+        Error.RECORD_LIST_TOO_LARGE,
+        Error.CORRUPT_MESSAGE,
+        Error.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Refusals that Apache Kafka does not count as failures: they belong to the life of a cluster."""
+
 Pending = list[tuple[PartitionProduceResponse, Replica, Offset, int]]
 """Rows that wait until everything before an offset is committed, in a tenure of the leader."""
 Unflushed = list[tuple[PartitionProduceResponse, Replica, Flushing]]
@@ -210,6 +221,9 @@ def is_transactional(records: bytes | bytearray | memoryview) -> bool:
 
 
 def refused_row(index: int, replica: Replica | None, refusal: ApiError) -> PartitionProduceResponse:
+    if replica is not None:
+        replica.counts.produces += 1
+        replica.counts.failed_produces += refusal.error not in NOT_FAILED
     row = PartitionProduceResponse(index=index, error_code=refusal.error, base_offset=-1)
     by_record = isinstance(refusal, RecordsRefused) and refusal.record_errors
     if by_record:

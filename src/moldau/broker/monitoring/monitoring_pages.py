@@ -1,0 +1,55 @@
+"""What a broker answers over HTTP: its metrics, and whether it lives and is ready.
+
+`/metrics` has what is few, `/metrics/partitions` the series of each partition, of which there may
+be a hundred thousand. Every value is read while its line is made, so nothing is kept for scrapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from moldau.broker.monitoring.cluster_readers import CLUSTER_READERS
+from moldau.broker.monitoring.http_listener import Page
+from moldau.broker.monitoring.metric_sources import MetricSources
+from moldau.broker.monitoring.process_readers import PROCESS_READERS
+from moldau.broker.monitoring.traffic_readers import TRAFFIC_READERS, Reader
+from moldau.metrics.prometheus_text import CONTENT_TYPE, family
+from moldau.metrics.table.all_metrics import METRICS
+
+READERS: Mapping[str, Reader] = {**TRAFFIC_READERS, **CLUSTER_READERS, **PROCESS_READERS}
+RUNNING = 3
+INDEX = "/metrics\n/metrics/partitions\n/health/live\n/health/ready\n"
+
+
+class MonitoringPages:
+    def __init__(self, state: Callable[[], int]) -> None:
+        """`state` is the broker's, as Apache Kafka numbers it."""
+        self.sources: MetricSources | None = None
+        """None until the broker's parts stand."""
+        self._state = state
+
+    def at(self, path: str) -> Page:
+        if path in ("/metrics", "/metrics/partitions"):
+            if self.sources is None:
+                return Page(503, ["the broker is starting\n"])
+            self.sources.state = self._state()
+            by_partition = path != "/metrics"
+            return Page(200, _families(self.sources, by_partition=by_partition), CONTENT_TYPE)
+        if path == "/health/live":
+            return Page(200, ["live\n"])
+        if path == "/health/ready":
+            is_ready = self._state() == RUNNING
+            return Page(200, ["ready\n"]) if is_ready else Page(503, ["not ready\n"])
+        if path == "/":
+            return Page(200, [INDEX])
+        return Page(404, ["there is nothing here\n"])
+
+
+def _families(sources: MetricSources, *, by_partition: bool) -> Iterator[str]:
+    if not by_partition:
+        for _ in sources.look_at_replicas():
+            yield ""
+    for metric in METRICS:
+        if metric.by_partition is by_partition:
+            yield from family(metric, READERS[metric.bean](sources))
+            yield ""

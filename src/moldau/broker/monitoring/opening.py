@@ -1,0 +1,23 @@
+"""Whether a broker is to be watched; what that needs is imported only then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from moldau.config.broker_config import BrokerConfig
+
+if TYPE_CHECKING:
+    from moldau.broker.monitoring.monitoring import Monitoring
+
+
+async def monitoring_of(config: BrokerConfig, state: Callable[[], str]) -> Monitoring | None:
+    """Raises BindFault if the address cannot be had."""
+    address = config.metrics_http_listener
+    if address is None:
+        return None
+    from moldau.broker.monitoring.monitoring import Monitoring
+
+    monitoring = Monitoring(address, state)
+    await monitoring.start()
+    return monitoring

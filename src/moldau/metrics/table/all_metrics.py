@@ -1,0 +1,10 @@
+"""Every metric that a broker has, in the order in which they are told."""
+
+from __future__ import annotations
+
+from moldau.metrics.metric_definition import Metric
+from moldau.metrics.table.cluster_metrics import CLUSTER_METRICS
+from moldau.metrics.table.process_metrics import PROCESS_METRICS
+from moldau.metrics.table.traffic_metrics import TRAFFIC_METRICS
+
+METRICS: tuple[Metric, ...] = (*TRAFFIC_METRICS, *CLUSTER_METRICS, *PROCESS_METRICS)

@@ -1,0 +1,106 @@
+"""Metrics of `kafka.server` and `kafka.network`: traffic, replicas, requests, connections."""
+
+from __future__ import annotations
+
+from moldau.metrics.metric_definition import Metric, counter, gauge, quantiles
+
+TOPICS = "kafka.server:type=BrokerTopicMetrics,name="
+REPLICAS = "kafka.server:type=ReplicaManager,name="
+SERVER = "kafka.server:type=KafkaServer,name="
+SOCKETS = "kafka.server:type=socket-server-metrics/"
+SESSIONS = "kafka.server:type=FetchSessionCache,name="
+PURGATORY = "kafka.server:type=DelayedOperationPurgatory,name="
+REQUESTS = "kafka.network:type=RequestMetrics,name="
+
+TRAFFIC = "traffic cells of the topic (`metrics/traffic_cells.py`)"
+SURVEY = "a look at all replicas (`broker/monitoring/metric_sources.py`)"
+TIMES = "request cells (`net/request_times.py`)"
+
+# Rows stay compact, so that the table can be read as one.
+# fmt: off
+TRAFFIC_METRICS: tuple[Metric, ...] = (
+    counter(TOPICS + "MessagesInPerSec", ("topic",),
+        "Records written to partitions that this broker leads.", TRAFFIC),
+    counter(TOPICS + "BytesInPerSec", ("topic",),
+        "Bytes of record batches written to partitions that this broker leads.", TRAFFIC),
+    counter(TOPICS + "BytesOutPerSec", ("topic",),
+        "Bytes of record batches sent to consumers.", TRAFFIC),
+    counter(TOPICS + "ReplicationBytesInPerSec", (),
+        "Bytes of record batches fetched from leaders.", TRAFFIC),
+    counter(TOPICS + "ReplicationBytesOutPerSec", (),
+        "Bytes of record batches sent to followers.", TRAFFIC),
+    counter(TOPICS + "TotalProduceRequestsPerSec", ("topic",),
+        "Writes to partitions; a request for three partitions counts as three.", TRAFFIC),
+    counter(TOPICS + "FailedProduceRequestsPerSec", ("topic",),
+        "Writes to partitions that were refused, what is no fault apart: a moved leader, a batch "
+        "that is too large or damaged.", TRAFFIC),
+    counter(TOPICS + "TotalFetchRequestsPerSec", ("topic",),
+        "Reads of partitions; a fetch that had to wait reads again.", TRAFFIC),
+    counter(TOPICS + "FailedFetchRequestsPerSec", ("topic",),
+        "Reads of partitions that were refused, what is no fault apart: a moved leader, an offset "
+        "that is out of range.", TRAFFIC),
+
+    gauge(REPLICAS + "LeaderCount", (), "Partitions that this broker leads.", SURVEY),
+    gauge(REPLICAS + "PartitionCount", (), "Replicas on this broker.", SURVEY),
+    gauge(REPLICAS + "UnderReplicatedPartitions", (),
+        "Partitions led here of which some replica is not in sync.", SURVEY),
+    gauge(REPLICAS + "UnderMinIsrPartitionCount", (),
+        "Partitions led here with fewer replicas in sync than min.insync.replicas.", SURVEY),
+    gauge(REPLICAS + "AtMinIsrPartitionCount", (),
+        "Partitions led here with just as many replicas in sync as min.insync.replicas.", SURVEY),
+    gauge(REPLICAS + "OfflineReplicaCount", (),
+        "Replicas of this broker that cannot be served because of a disk.", "`Replicas.offline`"),
+    gauge(REPLICAS + "ReassigningPartitions", (),
+        "Partitions led here whose replicas are being moved to other brokers.",
+        "the cluster image"),
+    gauge(REPLICAS + "ProducerIdCount", (),
+        "Idempotent producers that the loaded logs here remember.", SURVEY),
+    counter(REPLICAS + "IsrShrinksPerSec", (),
+        "Times that a leader here has put followers out of its in-sync replicas.", "`IsrSender`"),
+    counter(REPLICAS + "IsrExpandsPerSec", (),
+        "Times that a leader here has let a follower join its in-sync replicas.", "`IsrSender`"),
+    counter(REPLICAS + "FailedIsrUpdatesPerSec", (),
+        "Such changes that the controller refused.", "`IsrSender`"),
+    gauge("kafka.server:type=ReplicaFetcherManager,name=MaxLag", ("clientId",),
+        "The most records that a follower here lacks of what its leader has committed.", SURVEY),
+    gauge("kafka.server:type=FetcherLagMetrics,name=ConsumerLag",
+        ("clientId", "topic", "partition"),
+        "Records that the follower here lacks of what its leader has committed.",
+        "`Replica.lag`", by_partition=True),
+
+    gauge(SERVER + "BrokerState", (),
+        "0 not running, 1 starting, 2 recovering logs, 3 running, 7 shutting down.",
+        "`Broker.state`"),
+    counter(SERVER + "linux-disk-read-bytes", (),
+        "Bytes that this process made the disks read.", "/proc/self/io"),
+    counter(SERVER + "linux-disk-write-bytes", (),
+        "Bytes that this process made the disks write.", "/proc/self/io"),
+    gauge("kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent", (),
+        "Share of the last minute in which the event loop's thread did not run, 0 to 1.",
+        "the thread's processor time (`broker/monitoring/loop_idleness.py`)"),
+    gauge("kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent", (),
+        "The same: one loop does the work of Kafka's network and request threads.",
+        "the thread's processor time (`broker/monitoring/loop_idleness.py`)"),
+    gauge(SOCKETS + "connection-count", ("listener", "networkProcessor"),
+        "Open connections.", "`Server.connections`"),
+    gauge(SOCKETS + "connections-software",
+        ("clientSoftwareName", "clientSoftwareVersion", "listener", "networkProcessor"),
+        "Open connections by the library that the client says it uses.", "`Server.connections`"),
+
+    gauge(PURGATORY + "PurgatorySize", ("delayedOperation",),
+        "Requests that wait: writes for followers, fetches for records.", "`Waiting`"),
+    gauge(SESSIONS + "NumIncrementalFetchSessions", (), "Fetch sessions.", "`FetchSessions`"),
+    gauge(SESSIONS + "NumIncrementalFetchPartitionsCached", (),
+        "Partitions that the fetch sessions hold together.", "`FetchSessions`"),
+
+    counter(REQUESTS + "RequestsPerSec", ("request", "version"), "Requests answered.", TIMES),
+    quantiles(REQUESTS + "TotalTimeMs", ("request",),
+        "Milliseconds from a request's arrival until the last byte of its answer has left.", TIMES),
+    quantiles(REQUESTS + "LocalTimeMs", ("request",),
+        "Milliseconds of work until there is an answer, or the request has to wait.", TIMES),
+    quantiles(REQUESTS + "RemoteTimeMs", ("request",),
+        "Milliseconds of waiting: for followers, for records, for a thread.", TIMES),
+    quantiles(REQUESTS + "ResponseSendTimeMs", ("request",),
+        "Milliseconds until the client has taken an answer that is there.", TIMES),
+)
+# fmt: on
