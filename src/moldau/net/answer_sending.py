@@ -129,7 +129,7 @@ class AnswerSender:
 
     def _note_answered(self, timed: TimedRequest) -> None:
         timed.answered_ns = self._server.times.now_ns()
-        self.timed.append(timed)
+        self._server.times.answered(timed, self.timed)
 
     def _note_sent(self) -> None:
         if not self._outgoing.bytes_unsent:

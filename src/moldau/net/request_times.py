@@ -25,6 +25,7 @@ FETCH = 1
 FOLLOWER_FETCH = 256
 """Stands for the key of a Fetch that a follower sends."""
 SMALL_BYTES = 4096
+UNSENT_MAX = 1_000
 
 
 class RequestCells:
@@ -88,7 +89,7 @@ class RequestTimes:
         if isinstance(answer, Answer):
             answer.timed = timed
         else:
-            connection.timed.append(timed)
+            self.answered(timed, connection.timed)
         return answer
 
     def _of_followers(self) -> RequestCells:
@@ -96,6 +97,13 @@ class RequestTimes:
         if cells is None:
             cells = self.cells[FOLLOWER_FETCH] = RequestCells()
         return cells
+
+    def answered(self, timed: TimedRequest, unsent: list[TimedRequest]) -> None:
+        """`unsent` are those of its connection. A client that always has something coming, answer
+        after answer, does not make them more and more: the oldest are taken for sent."""
+        unsent.append(timed)
+        if len(unsent) >= UNSENT_MAX:
+            self.sent(unsent)
 
     def sent(self, timed: list[TimedRequest]) -> None:
         """Nothing of the answers to these is left to send."""

@@ -393,8 +393,11 @@ class Replicas:
                 self.pending.put_off(wanted, fault)
             return
         self._lost.pop(topic_partition, None)
-        if topic_partition not in self._replicas:
+        before = self._replicas.get(topic_partition)
+        if before is None:
             replica.counts = self.traffic.join(topic_partition.topic)
+        else:
+            replica.counts = before.counts
         self._replicas[topic_partition] = replica
 
     def _open(

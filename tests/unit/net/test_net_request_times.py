@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from moldau.metrics.duration_cells import DurationCells, summary
-from moldau.net.request_times import RequestCells, RequestTimes
+from moldau.net.request_times import UNSENT_MAX, RequestCells, RequestTimes, TimedRequest
 from moldau.net.server import SocketSettings
 from tests.support.echo_server import (
     ECHO,
@@ -109,5 +109,18 @@ def test_a_paused_client_is_answered_first_and_served_later() -> None:
             assert not connection.is_waiting
             assert echo.server.overlapping == 0
             writer.close()
+
+    run(scenario)
+
+
+def test_answers_to_a_client_that_always_has_something_coming_do_not_pile_up() -> None:
+    async def scenario() -> None:
+        async with EchoServer() as echo:
+            times, cells = Moving(echo).times, RequestCells()
+            unsent: list[TimedRequest] = []
+            for _ in range(3 * UNSENT_MAX):
+                times.answered(TimedRequest(cells, 0, 1), unsent)
+                assert len(unsent) < UNSENT_MAX
+            assert cells.total.count == 3 * UNSENT_MAX
 
     run(scenario)
