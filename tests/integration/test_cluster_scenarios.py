@@ -23,9 +23,16 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from moldau import Consumer
 from moldau.errors import LogTruncationError
 from moldau.model.names import TopicPartition
+from moldau.wire.messages.configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
 from tests.support.cluster_of_three import SECONDS_MAX, ClusterOfThree
 from tests.support.eventually import eventually
+from tests.support.hostile_costs import Client
 
+TOPIC = 2
 SETTINGS = {
     "auto.leader.rebalance.enable": "false",
     "zookeeper.session.timeout.ms": "3000",
@@ -219,6 +226,26 @@ def test_writes_are_refused_while_too_few_replicas_are_in_sync(cluster: ClusterO
     eventually(lambda: sorted(cluster.state("careful")["isr"]) == [0, 1])
     cluster.write("careful", "d")
     assert cluster.values("careful") == ["a", "c", "d"]
+
+
+def test_every_broker_tells_the_settings_of_a_topic_that_it_has_no_replica_of(
+    cluster: ClusterOfThree,
+) -> None:
+    cluster.place("elsewhere", 0, cleanup_policy="compact")
+    asked = DescribeConfigsResource(resource_type=TOPIC, resource_name="elsewhere")
+    for broker in cluster.brokers:
+        with Client(broker.port) as client:
+
+            def policy(client: Client = client) -> str | None:
+                answer = client.ask(32, 4, DescribeConfigsRequest(resources=[asked]))
+                assert isinstance(answer, DescribeConfigsResponse)
+                (result,) = answer.results
+                found = {row.name: row.value for row in result.configs}
+                return found.get("cleanup.policy")
+
+            # A broker that has not heard of the topic yet says so.
+            eventually(lambda policy=policy: policy() is not None)
+            assert policy() == "compact"
 
 
 def test_leaders_go_back_to_the_preferred_replica_when_asked(cluster: ClusterOfThree) -> None:

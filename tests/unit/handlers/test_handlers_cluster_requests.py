@@ -10,21 +10,26 @@ from typing import Any
 import pytest
 
 from moldau.handlers.cluster import state_change_requests
-from moldau.handlers.cluster.state_change_requests import leader_and_isr
+from moldau.handlers.cluster.state_change_requests import leader_and_isr, update_metadata
 from moldau.handlers.request_context import RequestContext
 from moldau.model.cluster import ClusterImage
 from moldau.model.errors import Error
-from moldau.replication.metadata_cache import ClusterView
+from moldau.replication.metadata_cache import FULL, ClusterView
 from moldau.wire.messages.replication import (
     LeaderAndIsrPartitionState,
     LeaderAndIsrRequest,
     LeaderAndIsrTopicState,
+    UpdateMetadataPartitionState,
+    UpdateMetadataRequest,
+    UpdateMetadataTopicState,
 )
 from tests.support.services import NODE_ID, Node, play, turns
 
 CONTEXT = RequestContext(4, 7, "controller", "PLAINTEXT")
 TOPIC = "__consumer_offsets"
 TOPIC_ID = b"i" * 16
+NEWS = 1
+"""The type of a request that names what has changed."""
 
 
 class Member:
@@ -84,5 +89,49 @@ def test_coordinators_hear_of_roles_that_were_taken_before_another_controller_sp
         assert (await asked).error_code == Error.STALE_CONTROLLER_EPOCH
         assert node.replicas.led(TOPIC) == {1: 1}
         assert node.coordinators.groups.partitions() == [1]
+
+    play(scenario, tmp_path)
+
+
+def told(*, epoch: int, kind: int, leader: int = 2, topic_id: bytes = TOPIC_ID) -> Any:
+    row = UpdateMetadataPartitionState(
+        partition_index=0, leader=leader, isr=[2], replicas=[2], leader_epoch=epoch
+    )
+    topic = UpdateMetadataTopicState(topic_name="t", topic_id=topic_id, partition_states=[row])
+    return UpdateMetadataRequest(
+        controller_id=2,
+        controller_epoch=epoch,
+        broker_epoch=1,
+        type=kind,
+        topic_states=[topic],
+        live_brokers=[],
+    )
+
+
+def test_settings_are_read_of_topics_that_are_new_or_made_anew_also_without_a_replica(
+    tmp_path: Path,
+) -> None:
+    async def scenario(node: Node) -> None:
+        member: Any = Member(node)
+        node.on.member = member
+        asked: list[set[str]] = []
+
+        async def learn_topics(names: Collection[str]) -> None:
+            asked.append(set(names))
+
+        member.learn_topics = learn_topics
+        context = CONTEXT._replace(api_key=6, api_version=7)
+        for change, expected in (
+            # What a broker is told first was there when it read everything.
+            (told(epoch=1, kind=FULL), []),
+            (told(epoch=1, kind=NEWS), []),
+            (told(epoch=1, kind=NEWS, topic_id=b"j" * 16), [{"t"}]),
+            (told(epoch=1, kind=NEWS, leader=-2, topic_id=b"j" * 16), []),
+            (told(epoch=1, kind=NEWS), [{"t"}]),
+            (told(epoch=2, kind=FULL, topic_id=b"k" * 16), [{"t"}]),
+        ):
+            asked.clear()
+            answer = await update_metadata(change, context, node.on)
+            assert (answer.error_code, asked) == (Error.NONE, expected)
 
     play(scenario, tmp_path)

@@ -15,10 +15,10 @@ from collections.abc import Collection, Iterable
 from moldau.controller.broker_requests.state_requests import VERSIONS
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.services import ClusterMember, Services
-from moldau.model.cluster import PartitionImage
+from moldau.model.cluster import ClusterImage, PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, TopicId, TopicPartition
-from moldau.replication.metadata_cache import FULL
+from moldau.replication.metadata_cache import FULL, LEADER_DURING_DELETE
 from moldau.replication.replica_roles import EPOCH_OF_DELETION, NO_EPOCH, Role, Stop
 from moldau.wire.messages.replication import (
     LeaderAndIsrPartitionError,
@@ -224,8 +224,40 @@ async def update_metadata(
         refusal = _refusal(request, member, on)
         if refusal is not None:
             return UpdateMetadataResponse(error_code=refusal)
+        strange = _strange_topics(request, member.view.image)
+        if strange:
+            # Whoever has no replica of a topic is asked for its settings as well.
+            await member.learn_topics(strange)
+            refusal = _refusal(request, member, on)
+            if refusal is not None:
+                return UpdateMetadataResponse(error_code=refusal)
         member.publish(member.view.update_metadata(request))
     return UpdateMetadataResponse()
+
+
+def _strange_topics(request: UpdateMetadataRequest, image: ClusterImage) -> set[str]:
+    """New ones, or made anew. A broker that has just begun has read all settings already."""
+    if not image.topics:
+        return set() if request.type == FULL else set(_told_topics(request))
+    known = image.topics
+    return {
+        name
+        for name, topic_id in _told_topics(request).items()
+        if name not in known or topic_id not in (known[name].id, NO_TOPIC_ID)
+    }
+
+
+def _told_topics(request: UpdateMetadataRequest) -> dict[str, TopicId]:
+    """Those that are not being deleted."""
+    told = {
+        row.topic_name: NO_TOPIC_ID
+        for row in request.ungrouped_partition_states
+        if row.leader != LEADER_DURING_DELETE
+    }
+    for topic in request.topic_states:
+        if any(row.leader != LEADER_DURING_DELETE for row in topic.partition_states):
+            told[topic.topic_name] = topic.topic_id
+    return told
 
 
 async def _member(on: Services) -> ClusterMember:
