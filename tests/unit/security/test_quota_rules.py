@@ -303,8 +303,9 @@ def test_a_budget_answers_as_if_each_event_were_recorded() -> None:
             if chance.random() < 0.05:
                 budget.limit = limit = chance.choice(limits)
             if chance.random() < 0.1:
-                plain.record(-value, now)
-                budget.note(-value, now)
+                value *= chance.choice([-1, 1])
+                plain.record(value, now)
+                budget.note(value, now)
                 continue
             plain.record(value, now)
             expected = 0 if limit is None else plain.throttle_ms(limit, now)

@@ -84,14 +84,17 @@ class RateBudget:
 
     def spend(self, value: float, now: Millis) -> Millis:
         """Record it; how long its client has to wait."""
+        return 0 if self._is_certain(value, now) else self._judge(value, now)
+
+    def _is_certain(self, value: float, now: Millis) -> bool:
         self.used_ms = now
         room = self._room - value
-        if room > 0.0 and now < self._room_until_ms:
-            self._room = room
-            self._waiting += value
-            self._waiting_ms = now
-            return 0
-        return self._judge(value, now)
+        if room <= 0.0 or now >= self._room_until_ms:
+            return False
+        self._room = room
+        self._waiting += value
+        self._waiting_ms = now
+        return True
 
     def _judge(self, value: float, now: Millis) -> Millis:
         rate, limit = self.rate, self._limit
@@ -105,9 +108,10 @@ class RateBudget:
 
     def note(self, value: float, now: Millis) -> None:
         """Record what nobody has to wait for now; negative to take back."""
-        self.used_ms = now
-        self.rate.record(value, now)
-        self._room = 0.0
+        if value < 0 or not self._is_certain(value, now):
+            self.used_ms = now
+            self.rate.record(value, now)
+            self._room = 0.0
 
     def is_idle(self, now: Millis) -> bool:
         return self.rate.is_idle(now)
