@@ -8,6 +8,7 @@ import logging
 import random
 import socket
 import ssl
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,6 +63,22 @@ def serving(config: BrokerConfig, settings: SocketSettings | None = None) -> Ech
     entrance = TlsEntrance("SSL", lambda: config)
     echo.port = echo.server.bind(Listener("SSL", "127.0.0.1", 0, "SSL"), entrance).port
     return echo
+
+
+def test_a_connection_that_is_closed_lets_go_of_its_engine_at_once(tmp_path: Path) -> None:
+    """OpenSSL's memory is nothing that Python's collector of garbage is urged by."""
+    entrance = TlsEntrance("SSL", lambda: config_of(tmp_path))
+    ours, theirs = socket.socketpair()
+    with theirs:
+        transport = entrance.transport(ours)
+        assert isinstance(transport, TlsTransport)
+        engine = weakref.ref(transport._tls)
+        transport.close()
+        assert engine() is None
+        assert not transport.wants_to_write
+        with pytest.raises(OSError):
+            transport.receive_into(memoryview(bytearray(10)))
+        transport.close()
 
 
 async def connect(

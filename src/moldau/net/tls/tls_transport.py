@@ -15,6 +15,7 @@ import os
 import socket
 import ssl
 from collections.abc import Sequence
+from typing import NoReturn, cast
 
 from moldau.model.file_regions import OpenFile
 from moldau.net.transport import COPY_BYTES, HandshakeFault, Octets
@@ -29,6 +30,18 @@ LEFT = "the client closed the connection during the TLS handshake"
 
 _feed = memoryview(bytearray(FEED_BYTES))
 """One for all: what is read is passed on at once, on the one loop there is."""
+
+
+class _Ended:
+    """In the place of the engine of a connection that is closed."""
+
+    pending = 0
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise ConnectionAbortedError(errno.ECONNABORTED, "the connection is closed")
+
+
+_ENDED = _Ended()
 
 
 class TlsTransport:
@@ -193,6 +206,12 @@ class TlsTransport:
                 except ssl.SSLError:
                     self.flush()
         self._socket.close()
+        # An engine holds tens of kilobytes that Python does not count, and whoever refers to this
+        # connection in a circle keeps it until garbage is collected.
+        self.is_ready = False
+        self._tls = cast(ssl.SSLObject, _ENDED)
+        self._incoming = self._outgoing = cast(ssl.MemoryBIO, _ENDED)
+        self._unsent = memoryview(b"")
 
 
 def _reason(fault: ssl.SSLError) -> str:
