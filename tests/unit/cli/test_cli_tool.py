@@ -51,6 +51,9 @@ def test_every_command_explains_itself_with_examples(tool: Tool) -> None:
     assert code == 0
     assert f"usage: moldau {tool.name}" in text
     assert "examples:" in text
+    for command in tool.commands:
+        words = command.name.removeprefix(f"{tool.name} ")
+        assert f"usage: moldau {tool.name} {words}" in run(tool, words, "--help")[1]
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)

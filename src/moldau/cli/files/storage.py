@@ -67,7 +67,7 @@ TOOL = Tool(
     main=refuse,
     commands=(
         Tool(
-            name="adopt",
+            name="storage adopt",
             does="Registers the topics found in log directories that Apache Kafka wrote, so that a "
             "broker on its own serves them. Stop the broker that wrote them first.",
             flags=(

@@ -122,7 +122,7 @@ TOOL = Tool(
     main=refuse,
     commands=(
         Tool(
-            name="init",
+            name="security init",
             does="Makes all that a new broker on its own needs to let nobody in without a key: a "
             "certificate authority, the broker's certificate, users with passwords, access control "
             "lists, server.properties for the broker and a file of settings for each user. "
