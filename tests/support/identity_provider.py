@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -146,7 +147,9 @@ class IdentityProvider:
 
 
 @contextmanager
-def identity_provider(**given: Any) -> Iterator[IdentityProvider]:
+def identity_provider(
+    tls: ssl.SSLContext | None = None, **given: Any
+) -> Iterator[IdentityProvider]:
     provider = IdentityProvider(**given)
 
     class Handler(BaseHTTPRequestHandler):
@@ -166,7 +169,14 @@ def identity_provider(**given: Any) -> Iterator[IdentityProvider]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    provider.url = f"http://127.0.0.1:{server.server_port}"
+    scheme = "http"
+    if tls is not None:
+        scheme = "https"
+        # Hands are shaken by the thread that serves a client, not by the one that accepts all.
+        server.socket = tls.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+    provider.url = f"{scheme}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
