@@ -105,13 +105,20 @@ def test_numbers_are_what_was_done(tmp_path: Path) -> None:
 
 def test_what_is_no_request_is_refused_and_the_port_may_be_taken(tmp_path: Path) -> None:
     port = free_port()
-    overrides = {"metrics.http.listener": f"127.0.0.1:{port}"}
+    overrides = {
+        "metrics.http.listener": f"127.0.0.1:{port}",
+        "metrics.http.hosts": "metrics.example",
+    }
     with BrokerProcess(tmp_path / "first", overrides=overrides):
         assert status(port, b"POST /metrics HTTP/1.1\r\n\r\n") == b"HTTP/1.1 405 Method Not Allowed"
         assert status(port, b"nonsense\r\n\r\n") == b"HTTP/1.1 400 Bad Request"
         assert status(port, b"GET /secret HTTP/1.1\r\n\r\n") == b"HTTP/1.1 404 Not Found"
         assert status(port, b"GET /" + b"x" * 20_000).startswith(b"HTTP/1.1 431")
         assert status(port, b"HEAD /metrics HTTP/1.1\r\n\r\n") == b"HTTP/1.1 200 OK"
+        asked = b"GET /health/live HTTP/1.1\r\nHost: %b\r\n\r\n"
+        assert status(port, asked % b"localhost:1") == b"HTTP/1.1 200 OK"
+        assert status(port, asked % b"metrics.example") == b"HTTP/1.1 200 OK"
+        assert status(port, asked % b"rebound.example:9404") == b"HTTP/1.1 403 Forbidden"
         second = BrokerProcess(tmp_path / "second", overrides=overrides)
         second.spawn()
         assert second.wait() == 1

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from moldau.broker.monitoring.known_hosts import KnownHosts
 from moldau.net.acceptor import BindFault, Listener, bound_socket
 
 log = logging.getLogger("kafka.network.SocketServer")
@@ -27,6 +28,7 @@ CHUNK_BYTES = 64 * 1024
 REASONS = {
     200: "OK",
     400: "Bad Request",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     431: "Request Header Fields Too Large",
@@ -42,12 +44,15 @@ class Page(NamedTuple):
 
 
 class HttpListener:
-    def __init__(self, host: str, port: int, page_at: Callable[[str], Page]) -> None:
+    def __init__(
+        self, host: str, port: int, hosts: KnownHosts, page_at: Callable[[str], Page]
+    ) -> None:
         """Takes the address. Raises BindFault."""
         listener = Listener("metrics.http.listener", host, port)
         self._socket = bound_socket(listener)
         self.port: int = self._socket.getsockname()[1]
         self._host = host
+        self._hosts = hosts
         self._page_at = page_at
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,6 +106,8 @@ class HttpListener:
             page = Page(400, ["this is no request of HTTP/1\n"])
         elif words[0] not in ("GET", "HEAD"):
             page = Page(405, ["only GET and HEAD are served\n"])
+        elif (fault := self._hosts.fault(head)) is not None:
+            page = Page(403, [fault + "\n"])
         else:
             page = self._page_at(words[1].split("?", 1)[0])
         async with asyncio.timeout(ANSWER_SECONDS_MAX):

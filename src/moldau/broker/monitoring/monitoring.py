@@ -6,11 +6,12 @@ process lives and is not ready.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from moldau.broker.background_jobs import Background
 from moldau.broker.monitoring.http_listener import HttpListener
+from moldau.broker.monitoring.known_hosts import KnownHosts
 from moldau.broker.monitoring.loop_idleness import NOTE_MS
 from moldau.broker.monitoring.metric_sources import MetricSources
 from moldau.broker.monitoring.monitoring_pages import MonitoringPages
@@ -35,11 +36,12 @@ STATES = {
 
 
 class Monitoring:
-    def __init__(self, address: str, state: Callable[[], str]) -> None:
-        """`address` is host:port; takes it. Raises BindFault."""
+    def __init__(self, address: str, names: Iterable[str], state: Callable[[], str]) -> None:
+        """`address` is host:port; takes it. `names` are this broker's. Raises BindFault."""
         host, _, port = address.rpartition(":")
         self._pages = MonitoringPages(lambda: STATES[state()])
-        self._listener = HttpListener(host.strip("[]"), int(port), self._pages.at)
+        hosts = KnownHosts((host, *names))
+        self._listener = HttpListener(host.strip("[]"), int(port), hosts, self._pages.at)
 
     async def start(self) -> None:
         """Raises BindFault."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ async def monitoring_of(config: BrokerConfig, state: Callable[[], str]) -> Monit
         return None
     from moldau.broker.monitoring.monitoring import Monitoring
 
-    monitoring = Monitoring(address, state)
+    own = (endpoint.host for endpoint in config.advertised_endpoints)
+    names = (*config.metrics_http_hosts, *own, socket.gethostname())
+    monitoring = Monitoring(address, names, state)
     await monitoring.start()
     return monitoring

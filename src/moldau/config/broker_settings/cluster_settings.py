@@ -278,6 +278,10 @@ class ClusterSettings(Settings):
         "metrics.http.listener", check=host_and_port,
         doc="Where Prometheus and health checks may ask, as host:port; nowhere if it is unset. "
             "Who reaches that address needs no log-in.")
+    metrics_http_hosts: Names = setting(
+        "metrics.http.hosts", (),
+        doc="Names besides localhost, those in advertised.listeners and the machine's own by which "
+            "metrics may be asked; any other name in a request's Host is refused.")
     metrics_num_samples: int = setting(
         "metrics.num.samples", 2, at_least=1, no_effect=NO_METRICS,
         doc="Samples over which a metric's rate is computed.")
