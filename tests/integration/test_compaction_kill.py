@@ -30,6 +30,9 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BrokerPro
     with contextlib.ExitStack() as stack:
         settings = dict(SETTINGS)
         if request.param != "alone":
+            # Its one broker coordinates groups too: a client that is closed waits for that.
+            settings["offsets.topic.replication.factor"] = "1"
+            settings["zookeeper.session.timeout.ms"] = "4000"
             settings["zookeeper.connect"] = stack.enter_context(zookeeper(tmp_path / "zk")).connect
         broker = BrokerProcess(tmp_path / "broker", overrides=settings)
         stack.callback(broker.kill)
