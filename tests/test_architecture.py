@@ -105,10 +105,11 @@ PURE_MODULES = {
     "replication/preferred_read_replica.py",
     "replication/following/replication_throttle.py",
     "transactions/producer_id_blocks.py",
-    "cli/doctor/doctor_addresses.py",
-    "cli/doctor/doctor_evidence.py",
-    "cli/doctor/doctor_groups.py",
-    "cli/doctor/doctor_partitions.py",
+    "diagnosis/ill_addresses.py",
+    "diagnosis/evidence.py",
+    "diagnosis/ill_groups.py",
+    "diagnosis/ill_partitions.py",
+    "diagnosis/diagnosing.py",
 }
 IMPURE_IN_PURE_PACKAGES = {
     # A filter of log lines, for everybody who writes some; it writes none.

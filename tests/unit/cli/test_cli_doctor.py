@@ -6,9 +6,10 @@ import io
 
 import pytest
 
-from moldau.cli.doctor.doctor import diagnose, show
-from moldau.cli.doctor.doctor_addresses import BOOTSTRAP, unreachable_bootstrap
-from moldau.cli.doctor.doctor_evidence import (
+from moldau.cli.doctor import show
+from moldau.cli.output import Output
+from moldau.diagnosis.diagnosing import diagnose
+from moldau.diagnosis.evidence import (
     BrokerSight,
     ClockSight,
     ClusterSight,
@@ -25,8 +26,8 @@ from moldau.cli.doctor.doctor_evidence import (
     TopicSight,
     few,
 )
-from moldau.cli.doctor.doctor_probe import recognize
-from moldau.cli.output import Output
+from moldau.diagnosis.ill_addresses import BOOTSTRAP, unreachable_bootstrap
+from moldau.diagnosis.probe import recognize
 from moldau.model.names import TopicPartition
 
 WAY_IN = Probe("kafka.example", 9092, Reach.KAFKA, addresses=("192.0.2.1",))

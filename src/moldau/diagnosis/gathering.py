@@ -1,4 +1,4 @@
-"""Collects the evidence for `moldau doctor`: asks a cluster about itself and changes nothing in it.
+"""Collects the evidence of what is wrong: asks a cluster about itself and changes nothing in it.
 
 The bootstrap servers are asked first, directly, because a cluster whose advertised addresses are
 wrong can tell about itself through them and nowhere else. The rest goes through the admin client,
@@ -13,22 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from moldau.cli.doctor.doctor_evidence import (
-    BrokerSight,
-    ClockSight,
-    ClusterSight,
-    Evidence,
-    GroupSight,
-    LogDirSight,
-    LogSight,
-    PartitionSight,
-    Probe,
-    Reach,
-    TopicSight,
-    TransactionSight,
-    few,
-)
-from moldau.cli.doctor.doctor_probe import probe
 from moldau.client.admin.admin_results import ConfigResource, OffsetSpec
 from moldau.client.admin.blocking_admin import Admin
 from moldau.client.network.broker_connection import Connection
@@ -43,6 +27,22 @@ from moldau.client.shared.client_errors import (
     UnsupportedVersionError,
 )
 from moldau.config.client_settings.admin_settings import AdminConfig
+from moldau.diagnosis.evidence import (
+    BrokerSight,
+    ClockSight,
+    ClusterSight,
+    Evidence,
+    GroupSight,
+    LogDirSight,
+    LogSight,
+    PartitionSight,
+    Probe,
+    Reach,
+    TopicSight,
+    TransactionSight,
+    few,
+)
+from moldau.diagnosis.probe import probe
 from moldau.model.names import TopicPartition
 from moldau.wire.messages.metadata import MetadataRequest, MetadataResponse
 

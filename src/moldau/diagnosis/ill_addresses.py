@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from moldau.cli.doctor.doctor_evidence import (
+from moldau.diagnosis.evidence import (
     BrokerSight,
     Evidence,
     Finding,

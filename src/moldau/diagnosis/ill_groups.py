@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from moldau.cli.doctor.doctor_evidence import (
+from moldau.diagnosis.evidence import (
     Evidence,
     Finding,
     GroupSight,

@@ -12,7 +12,7 @@ import socket
 import ssl
 import struct
 
-from moldau.cli.doctor.doctor_evidence import Probe, Reach
+from moldau.diagnosis.evidence import Probe, Reach
 
 CORRELATION_ID = 0x6D6F6C64
 API_VERSIONS_V0 = struct.pack(">ihhih", 10, 18, 0, CORRELATION_ID, -1)

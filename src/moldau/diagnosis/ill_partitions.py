@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from moldau.cli.doctor.doctor_evidence import (
+from moldau.diagnosis.evidence import (
     Evidence,
     Finding,
     Limits,

@@ -1,7 +1,7 @@
 """`moldau doctor`: looks at a cluster, names what is wrong, why, and the command that mends it.
 
-It only asks; nothing in the cluster changes. Gathering (doctor_gathering) and diagnosis (the pure
-modules beside it) are apart, so each finding rests on data that --json shows too.
+It only asks; nothing in the cluster changes. `moldau.diagnosis` gathers and judges, apart from one
+another, so each finding rests on data that --json shows too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moldau.cli.output import BOLD, DIM, RED, YELLOW, Output
 from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 
 if TYPE_CHECKING:
-    from moldau.cli.doctor.doctor_evidence import Evidence, Finding, Limits
+    from moldau.diagnosis.evidence import Evidence, Finding
 
 HEALTHY, ILL, UNREACHED = 0, 1, 2
 MINUTE_MS = 60_000
@@ -29,8 +29,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main(given: Given, out: Output) -> int:
-    from moldau.cli.doctor.doctor_evidence import Limits, Severity
-    from moldau.cli.doctor.doctor_gathering import gather
+    from moldau.diagnosis.diagnosing import diagnose
+    from moldau.diagnosis.evidence import Limits, Severity
+    from moldau.diagnosis.gathering import gather
 
     try:
         bootstrap = bootstrap_of(given, out)
@@ -61,30 +62,8 @@ def main(given: Given, out: Output) -> int:
     return ILL if any(each.severity is not Severity.NOTE for each in findings) else HEALTHY
 
 
-def diagnose(seen: Evidence, limits: Limits) -> list[Finding]:
-    """All findings, the gravest first."""
-    from moldau.cli.doctor.doctor_addresses import diagnose_addresses
-    from moldau.cli.doctor.doctor_evidence import Severity
-    from moldau.cli.doctor.doctor_groups import (
-        diagnose_empty_topics,
-        diagnose_groups,
-        diagnose_transactions,
-    )
-    from moldau.cli.doctor.doctor_partitions import diagnose_cluster
-
-    findings = [
-        *diagnose_addresses(seen),
-        *diagnose_cluster(seen, limits),
-        *diagnose_transactions(seen, limits),
-        *diagnose_groups(seen, limits),
-        *diagnose_empty_topics(seen),
-    ]
-    order = list(Severity)
-    return sorted(findings, key=lambda finding: order.index(finding.severity))
-
-
 def show(out: Output, seen: Evidence, findings: Sequence[Finding]) -> None:
-    from moldau.cli.doctor.doctor_evidence import Severity, plural
+    from moldau.diagnosis.evidence import Severity, plural
 
     colours = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.NOTE: DIM}
     for finding in findings:
@@ -119,7 +98,7 @@ def wrapped(title: str, text: str) -> str:
 
 
 def checked(seen: Evidence) -> str:
-    from moldau.cli.doctor.doctor_evidence import plural
+    from moldau.diagnosis.evidence import plural
 
     counts = sizes(seen)
     return "Checked " + ", ".join(plural(count, noun) for noun, count in counts.items())

@@ -1,6 +1,6 @@
-"""What `moldau doctor` has seen of a cluster, and what it says about it: plain data, no I/O.
+"""What has been seen of a cluster, and what is said about it: plain data, no I/O.
 
-`doctor_gathering` fills an `Evidence`; the modules of diagnosis read it and give `Finding`s. So
+`gathering` fills an `Evidence`; the modules of diagnosis read it and give `Finding`s. So
 every diagnosis can be tested without a cluster that is ill.
 """
 

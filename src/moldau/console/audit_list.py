@@ -1,0 +1,67 @@
+"""The list of changes that were made through the console: a file with one JSON object per line.
+
+Who (principal, address, browser), what (title, the same as a command), and what came of it. A
+refused or failed change is in it too. Never a secret. The page shows the youngest lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections import deque
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+KEPT_MAX = 500
+LINE_MAX = 64 * 1024
+FILE_BYTES_MAX = 64 * 1024 * 1024
+
+
+class AuditList:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._youngest: deque[dict[str, Any]] = deque(maxlen=KEPT_MAX)
+        self._turn = asyncio.Lock()
+
+    def load(self) -> None:
+        """What earlier consoles have written; a line that was cut off by a crash is passed over."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(max(0, self.path.stat().st_size - KEPT_MAX * 1024))
+                lines = file.read().splitlines()
+        except FileNotFoundError:
+            return
+        for line in lines[-KEPT_MAX:]:
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(row, dict):
+                self._youngest.append(row)
+
+    def youngest(self, most: int = KEPT_MAX) -> list[dict[str, Any]]:
+        return list(self._youngest)[::-1][:most]
+
+    async def write(self, row: Mapping[str, Any]) -> None:
+        """On disk when this returns; OSError if it cannot be written."""
+        full = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **row}
+        line = json.dumps(full, ensure_ascii=False)[:LINE_MAX] + "\n"
+        async with self._turn:
+            await asyncio.to_thread(self._append, line.encode())
+        self._youngest.append(full)
+
+    def _append(self, line: bytes) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        file = os.open(self.path, flags, 0o600)
+        try:
+            if os.fstat(file).st_size > FILE_BYTES_MAX:
+                os.replace(self.path, self.path.with_suffix(self.path.suffix + ".1"))
+                os.close(file)
+                file = os.open(self.path, flags, 0o600)
+            os.write(file, line)
+            os.fsync(file)
+        finally:
+            os.close(file)

@@ -1,0 +1,1 @@
+"""What is wrong with a cluster, why, and which command mends it: seen, then judged."""
