@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import types as T
 
+from moldau.client.serialization.schema_registry import RegistryError
 from moldau.pipelines.formats.avro import _spark_type, decode_all, encode_all
 from moldau.pipelines.formats.avro_schema import AvroError, avro_schema
-from moldau.pipelines.formats.schema_registry import RegistryError
 from tests.support.schema_registry import SchemaRegistry
 
 USER = {

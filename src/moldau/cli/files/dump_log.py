@@ -6,16 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from moldau.cli.command_faults import CommandFault
-from moldau.cli.files.coordinator_records import (
-    GROUP_RECORDS,
-    TRANSACTION_RECORDS,
-    Kinds,
-    UnknownKind,
-    as_json,
-    compact_json,
-    read_record,
-    value_json,
-)
 from moldau.cli.files.dump_indexes import (
     Mismatches,
     dump_index,
@@ -27,6 +17,16 @@ from moldau.cli.files.dump_old_messages import Entry, message_at, message_line, 
 from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import Output
 from moldau.cli.tool import Tool, run_tool
+from moldau.client.serialization.coordinator_records import (
+    GROUP_RECORDS,
+    TRANSACTION_RECORDS,
+    Kinds,
+    UnknownKind,
+    as_json,
+    compact_json,
+    read_record,
+    value_json,
+)
 from moldau.model.errors import ApiError
 from moldau.records.batch import (
     CRC_START,

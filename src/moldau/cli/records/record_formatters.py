@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.cli.command_faults import CommandFault
-from moldau.cli.files.coordinator_records import (
+from moldau.cli.files.group_texts import group_text
+from moldau.cli.files.transaction_texts import transaction_text
+from moldau.client.serialization.coordinator_records import (
     GROUP_METADATA,
     GROUP_RECORDS,
     OFFSET_COMMIT,
@@ -24,8 +26,6 @@ from moldau.cli.files.coordinator_records import (
     compact_json,
     read_record,
 )
-from moldau.cli.files.group_texts import group_text
-from moldau.cli.files.transaction_texts import transaction_text
 from moldau.wire.primitives import DecodeError
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command_clients import ZOOKEEPER, json_file, open_admin
 from moldau.cli.command_faults import CommandFault, UsageFault
-from moldau.cli.files.coordinator_records import compact_json
 from moldau.cli.flags import Flag, Given, long
 from moldau.cli.output import Output
 from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
@@ -29,6 +28,7 @@ from moldau.cli.topics.reassignment_throttles import (
     throttle_moves,
 )
 from moldau.cli.topics.replica_moves import moves_of, start_moves, states_of, way_back
+from moldau.client.serialization.coordinator_records import compact_json
 from moldau.controller.rules.replica_placement import Start, place, place_by_rack
 from moldau.model.names import TopicPartition
 

@@ -251,7 +251,7 @@ class RecordReader:
         tp, view, batches = fetched.tp, fetched.view, fetched.batches
         if batches[-1][7] & CODEC_MASK:
             header, body = body_of(tp, view, batches[-1], self.check_crcs)
-            index, fault = tried(self._read_packed, rows, fetched, header, body, makers)
+            index, fault = tried(self._read_compressed, rows, fetched, header, body, makers)
             if fault is None:
                 assert index is not None, "an index or a fault"
                 return index
@@ -273,7 +273,7 @@ class RecordReader:
         header, body = body_of(tp, fetched.view, fetched.batches[-1], False)
         offset = rows[-1].offset + 1 if rows else fetched.position
         plain: list[ConsumerRecord] = []
-        numbers, shared = _packed(tp, header, body, offset)
+        numbers, shared = packed(tp, header, body, offset)
         read_rows(plain, body, numbers, shared, (ConsumerRecord, None, None))
         bad = plain[0]
         text = (
@@ -282,7 +282,7 @@ class RecordReader:
         )
         return RecordDeserializationError(text, tp, bad.offset, bad.key, bad.value, bad.headers)
 
-    def _read_packed(
+    def _read_compressed(
         self,
         rows: list[ConsumerRecord],
         fetched: Fetched,
@@ -291,7 +291,7 @@ class RecordReader:
         makers: Any,
     ) -> int:
         known = len(rows)
-        numbers, shared = _packed(fetched.tp, header, body, fetched.position)
+        numbers, shared = packed(fetched.tp, header, body, fetched.position)
         fault_index = read_rows(rows, body, numbers, shared, makers)
         if fault_index >= 0:
             del rows[known:]
@@ -307,8 +307,8 @@ def _bound(deserialize: Deserialize | None, topic: str) -> Any:
     return None if deserialize is None else partial(deserialize, topic)
 
 
-def _packed(tp: TopicPartition, header: BatchHeader, body: Any, offset: int) -> tuple[Any, Any]:
-    """What `read_rows` wants to know of one batch, from an offset on."""
+def packed(tp: TopicPartition, header: BatchHeader, body: Any, offset: int) -> tuple[Any, Any]:
+    """What `read_rows` wants to know of one decompressed batch, from an offset on."""
     has_append_time = header.attributes & LOG_APPEND_TIME_FLAG != 0
     numbers = (
         0,

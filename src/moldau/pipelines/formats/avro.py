@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 # Spark reads the type hints of the functions below, to know what they take.
 import pyarrow
 
+from moldau.client.serialization.schema_registry import registry_at, subject_of
 from moldau.pipelines.formats.avro_schema import AvroError, avro_schema, parse, spark_type
-from moldau.pipelines.formats.schema_registry import registry_at, subject_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

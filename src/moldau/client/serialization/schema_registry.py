@@ -29,6 +29,7 @@ SCHEMAS_MAX = 1_000
 REGISTRIES_MAX = 16
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 BUSY = (429, 500, 502, 503, 504)
+AVRO, PROTOBUF, JSON_SCHEMA = "AVRO", "PROTOBUF", "JSON"
 
 
 class RegistryError(Exception):
@@ -38,6 +39,22 @@ class RegistryError(Exception):
 class Registered(NamedTuple):
     schema_id: int
     text: str
+
+
+class Reference(NamedTuple):
+    """Another schema that one is made with: the name it goes by there, and where it is."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class Described(NamedTuple):
+    """A schema of any kind; of Protobuf `text` is the serialized descriptor in base64."""
+
+    kind: str
+    text: str
+    references: tuple[Reference, ...]
 
 
 class _Refused(Exception):
@@ -86,6 +103,32 @@ class Registry:
         if len(self._schemas) > self._schemas_max:
             self._schemas.popitem(last=False)
         return text
+
+    def described(self, schema_id: int) -> Described:
+        """The schema with this number, of whatever kind; not kept."""
+        path = f"/schemas/ids/{schema_id}"
+        return self._described(path, f"schema {schema_id}")
+
+    def referred(self, reference: Reference) -> Described:
+        path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
+        return self._described(path, f"subject {reference.subject}")
+
+    def _described(self, path: str, what: str) -> Described:
+        try:
+            answer = self._ask(path)
+            if answer.get("schemaType") == PROTOBUF:
+                answer = self._ask(f"{path}?format=serialized")
+            references = tuple(
+                Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
+                for each in answer.get("references") or ()
+            )
+            return Described(answer.get("schemaType", AVRO), str(answer["schema"]), references)
+        except _Refused as fault:
+            raise self._refused(f"{what} is not to be had", fault) from None
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise RegistryError(
+                f"{self.name} is no schema registry: its answer has no schema"
+            ) from None
 
     def latest(self, subject: str) -> Registered:
         """The schema that was registered last under a subject."""
@@ -202,8 +245,8 @@ def _text(answer: Any, what: str, name: str) -> str:
     text = answer.get("schema") if isinstance(answer, dict) else None
     if not isinstance(text, str):
         raise RegistryError(f"{name} is no schema registry: its answer has no schema")
-    kind = answer.get("schemaType", "AVRO")
-    if kind != "AVRO":
+    kind = answer.get("schemaType", AVRO)
+    if kind != AVRO:
         raise RegistryError(f"{what} at {name} is of type {kind}, and only AVRO can be read")
     if answer.get("references"):
         raise RegistryError(

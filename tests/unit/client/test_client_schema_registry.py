@@ -8,7 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.pipelines.formats.schema_registry import Registered, Registry, RegistryError, subject_of
+from moldau.client.serialization.schema_registry import (
+    Registered,
+    Registry,
+    RegistryError,
+    subject_of,
+)
 from tests.support.schema_registry import SchemaRegistry
 
 

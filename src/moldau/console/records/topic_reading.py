@@ -1,0 +1,89 @@
+"""A topic as the pages of records read it: its partitions, their ends, readers, places in time.
+
+Has connections of its own: a fetch of megabytes must not hold up the answers of other pages,
+which brokers give in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from moldau.client.admin.admin_core import AdminCore
+from moldau.client.admin.admin_results import OffsetSpec, checked
+from moldau.client.shared.client_errors import error_for
+from moldau.config.client_settings.admin_settings import AdminConfig
+from moldau.console.records.paging import Range
+from moldau.console.records.record_reading import FETCH_BYTES, ChunkReader
+from moldau.model.errors import Error
+from moldau.model.names import TopicPartition
+
+
+class TopicReading:
+    def __init__(
+        self, settings: Mapping[str, Any], topic: str, *, is_committed: bool = True
+    ) -> None:
+        known = {key: value for key, value in settings.items() if key in AdminConfig.rows}
+        self.topic = topic
+        self.is_committed = is_committed
+        self._core = AdminCore(known)
+        self._readers: dict[tuple[int, int, int], ChunkReader] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._core.close()
+
+    async def partitions(self) -> list[int]:
+        """KafkaError if there is no such topic, or one that may not be seen."""
+        cluster = self._core.cluster
+        await cluster.refresh([self.topic], allow_auto_create=False)
+        found = cluster.topic(self.topic)
+        if found is None:
+            code = cluster.topic_error(self.topic) or Error.UNKNOWN_TOPIC_OR_PARTITION
+            if code is Error.UNKNOWN_TOPIC_OR_PARTITION:
+                raise error_for(code, f"There is no topic {self.topic}.")
+            raise error_for(code, f"The topic {self.topic}: {code.sentence}")
+        return sorted(found.partitions)
+
+    async def bounds(self, partitions: Collection[int]) -> dict[int, Range]:
+        """What readers see of each: up to the last stable offset, or to the high watermark."""
+        starts = await self._listed(dict.fromkeys(partitions, int(OffsetSpec.EARLIEST)))
+        ends = await self._listed(dict.fromkeys(partitions, int(OffsetSpec.LATEST)))
+        return {p: Range(starts[p], max(starts[p], ends[p])) for p in partitions}
+
+    async def at_time(self, bounds: Mapping[int, Range], timestamp: int) -> dict[int, int]:
+        """In each partition the first record that is not older; its end if all are."""
+        found = await self._listed(dict.fromkeys(bounds, timestamp))
+        return {
+            p: min(max(found[p], limits.start), limits.end) if found[p] >= 0 else limits.end
+            for p, limits in bounds.items()
+        }
+
+    async def _listed(self, specs: Mapping[int, int]) -> dict[int, int]:
+        if not specs:
+            return {}
+        wanted = {TopicPartition(self.topic, p): spec for p, spec in specs.items()}
+        listed = await self._core.list_offsets(wanted, read_committed=self.is_committed)
+        return {tp.partition: found.offset for tp, found in checked(listed).items()}
+
+    def reader(
+        self, partition: int, *, fetch_bytes: int = FETCH_BYTES, max_wait_ms: int = 0
+    ) -> ChunkReader:
+        key = (partition, fetch_bytes, max_wait_ms)
+        if key not in self._readers:
+            self._readers[key] = ChunkReader(
+                self._core,
+                TopicPartition(self.topic, partition),
+                is_committed=self.is_committed,
+                fetch_bytes=fetch_bytes,
+                max_wait_ms=max_wait_ms,
+            )
+        return self._readers[key]
