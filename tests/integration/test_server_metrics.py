@@ -12,7 +12,7 @@ import moldau
 from moldau.testing.broker_process import BrokerProcess, free_port
 from tests.support.eventually import eventually
 
-LINE = re.compile(r'([a-z0-9_]+)(?:\{((?:[a-zA-Z]+="[^"]*",?)*)\})? ([0-9.e+-]+)')
+LINE = re.compile(r'([a-z0-9_]+)(?:\{((?:[a-zA-Z_]+="(?:\\.|[^"\\])*",?)*)\})? ([0-9.e+-]+)')
 
 
 def page(port: int, path: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from functools import partial
@@ -28,7 +28,7 @@ from moldau.broker.log_jobs import follow_failures, plan_cleaner, plan_log_jobs
 from moldau.broker.log_opening import logs_of, was_left_uncleanly
 from moldau.broker.log_setup import BrokerLoggers
 from moldau.broker.machine_environment import Surroundings
-from moldau.broker.monitoring.opening import monitoring_of
+from moldau.broker.monitoring.opening import monitoring_of, telemetry_of
 from moldau.broker.segment_scrubber import Scrubber, ScrubberParts, plan_scrubber
 from moldau.broker.topic_settings import TopicSettings, dynamic_overrides
 from moldau.cluster.lone_controller import LoneController
@@ -36,7 +36,7 @@ from moldau.config.broker_config import BrokerConfig
 from moldau.config.setting_definition import ConfigError
 from moldau.coordinators.producer_id_source import ProducerIdSource
 from moldau.engine.timers import Timers
-from moldau.handlers.routes import ROUTES, Route, cluster_routes
+from moldau.handlers.routes import routes_of
 from moldau.handlers.services import Services
 from moldau.handlers.topic_data.produce_fast_path import PRODUCE, ProduceLane
 from moldau.metadata.embedded import EmbeddedStore
@@ -198,7 +198,7 @@ class Broker:
             node_id, self._logs, waiting, self._clock, config, controller.image
         )
         services = self._new_services(controller, lambda: controller.image, self._replicas)
-        self._server, bound = self._new_server(services, ROUTES)
+        self._server, bound = self._new_server(services)
         controller.on_image(self._follow)
         self._replicas.pending.on_internal = self._follow_roles
         image = await controller.load()
@@ -232,7 +232,7 @@ class Broker:
         from moldau.handlers.cluster.state_change_requests import serve_own_controller
 
         member.serve_here = partial(serve_own_controller, on=services)
-        self._server, bound = self._new_server(services, cluster_routes())
+        self._server, bound = self._new_server(services)
         await member.load()
         assert self._security is not None
         await self._security.open()
@@ -247,12 +247,10 @@ class Broker:
             raise StartFault(str(fault)) from fault
         await member.introduced()
 
-    def _new_server(
-        self, services: Services, routes: Mapping[int, Route]
-    ) -> tuple[Server, list[Listener]]:
+    def _new_server(self, services: Services) -> tuple[Server, list[Listener]]:
         lanes = {PRODUCE: ProduceLane(services)}
         dispatch = Dispatch(
-            routes,
+            routes_of(services),
             services,
             self._loop,
             lanes,
@@ -314,6 +312,7 @@ class Broker:
             access_lists=self._security.access_lists,
             authorizer=self._security.authorizer,
         )
+        services.telemetry = telemetry_of(self._monitoring, services, self._around)
         return services
 
     def _enter(self, state: State) -> None:

@@ -24,6 +24,10 @@ COMMANDS = {
         "moldau.cli.servers.configs",
         "show and change settings of topics, brokers and groups",
     ),
+    "client-metrics": (
+        "moldau.cli.servers.client_metrics",
+        "say which metrics clients are to push",
+    ),
     "acls": ("moldau.cli.security.acls", "allow and deny, and show what is allowed"),
     "delegation-tokens": (
         "moldau.cli.security.delegation_tokens",

@@ -23,6 +23,7 @@ Python module with a function main(arguments), as those in examples/:
 CLASSES = {
     "TopicCommand": "topics",
     "ConfigCommand": "configs",
+    "ClientMetricsCommand": "client-metrics",
     "AclCommand": "acls",
     "DelegationTokenCommand": "delegation-tokens",
     "ConsoleProducer": "console-producer",

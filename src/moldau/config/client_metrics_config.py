@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from moldau.config.setting_definition import HOUR, MINUTE, ConfigError, Names, Settings, setting
 from moldau.model.errors import ApiError, Error
 
-NO_TELEMETRY = "clients are not asked for their metrics yet"
 MATCH_KEYS = (
     "client_instance_id",
     "client_id",
@@ -42,16 +41,26 @@ def _is_expression(text: str) -> bool:
 
 class ClientMetricsConfig(Settings):
     interval_ms: int = setting(
-        "interval.ms", 5 * MINUTE, at_least=100, at_most=1 * HOUR, no_effect=NO_TELEMETRY,
+        "interval.ms", 5 * MINUTE, at_least=100, at_most=1 * HOUR,
         doc="How often a client sends its metrics.")
     metrics: Names = setting(
-        "metrics", (), no_effect=NO_TELEMETRY,
+        "metrics", (),
         doc="Beginnings of the names of metrics that clients send; * stands for all of them.")
     match: Names = setting(
-        "match", (), check=client_patterns, no_effect=NO_TELEMETRY,
+        "match", (), check=client_patterns,
         doc="Which clients are meant, as key=regular expression; all that are named must match.")
 
     # fmt: on
+
+    @classmethod
+    def of(cls, overrides: Mapping[str, str]) -> ClientMetricsConfig:
+        """Of a subscription that was checked when it was stored."""
+        rows = cls.rows.values()
+        given = {
+            row.name: row.parse(overrides[row.key]) if row.key in overrides else row.default
+            for row in rows
+        }
+        return cls(given)
 
 
 def check_client_metrics(overrides: Mapping[str, str]) -> None:

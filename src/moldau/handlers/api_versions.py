@@ -11,7 +11,7 @@ from typing import Final
 
 from moldau.controller.rules.feature_rules import FEATURES, level_of
 from moldau.handlers.request_context import RequestContext
-from moldau.handlers.routes import ROUTES, cluster_routes
+from moldau.handlers.routes import routes_of
 from moldau.handlers.services import Services
 from moldau.model.errors import Error
 from moldau.wire.messages.api_versions import (
@@ -45,7 +45,6 @@ async def api_versions(
         software = (request.client_software_name, request.client_software_version)
         ctx.connection.client_software = software
     image = on.image()
-    routes = ROUTES if on.member is None else cluster_routes()
     levels = {feature.name: level_of(feature, image.features) for feature in FEATURES}
     return ApiVersionsResponse(
         api_keys=[
@@ -54,7 +53,7 @@ async def api_versions(
                 min_version=route.version_min,
                 max_version=route.version_max,
             )
-            for _, route in sorted(routes.items())
+            for _, route in sorted(routes_of(on).items())
         ],
         supported_features=[
             SupportedFeatureKey(

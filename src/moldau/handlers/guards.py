@@ -28,8 +28,8 @@ from moldau.security.acl.acl_model import Operation, ResourceType
 if TYPE_CHECKING:
     from moldau.handlers.services import Services
 
-FREE: Final = frozenset({17, 18, 36})
-"""Logging in, ApiVersions."""
+FREE: Final = frozenset({17, 18, 36, 71, 72})
+"""Logging in, ApiVersions, and clients that push their metrics, which the broker wants of them."""
 ASKS_ITSELF: Final = frozenset({1, 38, 39, 40, 41})
 """A Fetch may name nothing and mean what its session remembers; what somebody may do with a
 delegation token depends on whose it is."""

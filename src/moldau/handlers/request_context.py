@@ -20,7 +20,9 @@ class ClientConnection(Protocol):
     """What a handler may note about the client it answers."""
 
     client_software: tuple[str, str]
+    client_port: int
     is_follower: bool
+    is_closed: bool
 
     @property
     def loop_time(self) -> LoopTime | None:

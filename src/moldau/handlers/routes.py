@@ -7,7 +7,10 @@ asked for, which keeps the start of the broker short.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from moldau.handlers.services import Services
 
 DESCRIBE_QUORUM = 55
 
@@ -236,6 +239,12 @@ def _topic_partitions() -> Handlers:
     return {75: served.describe_topic_partitions}
 
 
+def _client_telemetry() -> Handlers:
+    from moldau.handlers.cluster import client_telemetry as served
+
+    return {71: served.get_telemetry_subscriptions, 72: served.push_telemetry}
+
+
 def _state_change_requests() -> Handlers:
     from moldau.handlers.cluster import state_change_requests as served
 
@@ -314,6 +323,18 @@ ROUTES: dict[int, Route] = {
     )
 }
 """One row per API, by key."""
+
+TELEMETRY_ROUTES: dict[int, Route] = {
+    route.api_key: route
+    for route in (Route(71, _client_telemetry, 0, 0), Route(72, _client_telemetry, 0, 0))
+}
+"""Served, and told to clients, only where somebody looks at the metrics that they push."""
+
+
+def routes_of(on: Services) -> Mapping[int, Route]:
+    """What a broker serves."""
+    routes = ROUTES if on.member is None else cluster_routes()
+    return routes if on.telemetry is None else {**routes, **TELEMETRY_ROUTES}
 
 
 def cluster_routes() -> dict[int, Route]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer
 from moldau.handlers.quota_keeping import OPEN_QUOTAS, QuotaKeeper
+from moldau.handlers.request_context import RequestContext
 
 if TYPE_CHECKING:
     from moldau.cluster.cluster_controller import ClusterController
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from moldau.coordinators.transaction_coordinator import TransactionCoordinator
     from moldau.coordinators.transactional_writes import TransactionalWrites
     from moldau.engine.timers import Timers
+    from moldau.metrics.pushed.client_instances import ClientInstance
     from moldau.model.clock import Clock
     from moldau.model.cluster import ClusterImage
     from moldau.model.names import BrokerId
@@ -53,6 +55,29 @@ class PasswordKeeper(Protocol):
 
     def encoded(self, broker: str, overrides: Mapping[str, str | None]) -> Mapping[str, str | None]:
         """As they may be stored. Raises ApiError if they may not."""
+
+
+class Telemetry(Protocol):
+    """Takes the metrics that clients push (`broker/monitoring/client_telemetry.py`)."""
+
+    @property
+    def bytes_max(self) -> int:
+        """Of what is pushed at once."""
+
+    def ask(self, instance_id: bytes, ctx: RequestContext) -> ClientInstance:
+        """What is wanted of the client. ApiError if it asks too often."""
+
+    async def push(
+        self,
+        instance_id: bytes,
+        ctx: RequestContext,
+        metrics: bytes,
+        *,
+        subscription: int,
+        is_terminating: bool,
+        compression: int,
+    ) -> None:
+        """ApiError if the client must not, or not this."""
 
 
 class PlainPasswords:
@@ -130,5 +155,7 @@ class Services:
     authorizer: Authorizer = OPEN_AUTHORIZER
     quotas: QuotaKeeper = OPEN_QUOTAS
     passwords: PasswordKeeper = PLAIN_PASSWORDS
+    telemetry: Telemetry | None = None
+    """None where nobody looks at the metrics of clients."""
     member: ClusterMember | None = None
     """None where the broker stands alone."""

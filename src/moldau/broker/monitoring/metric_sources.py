@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from moldau.broker.monitoring.client_telemetry import ClientTelemetry
 from moldau.broker.monitoring.loop_idleness import LoopIdleness
 from moldau.coordinators.group_coordinator import GroupCoordinator
 from moldau.model.cluster import ClusterImage
@@ -64,6 +65,8 @@ class MetricSources:
     isr_sender: IsrSender | None
     """None while the broker stands alone; so for the next."""
     is_controller: Callable[[], bool]
+    telemetry: ClientTelemetry | None = None
+    """None where clients are not asked for metrics."""
     idleness: LoopIdleness = field(default_factory=LoopIdleness)
     state: int = 0
     """As Apache Kafka numbers the states of a broker."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from moldau.broker.background_jobs import Background
+from moldau.broker.monitoring.client_telemetry import FORGET_MS, ClientTelemetry
 from moldau.broker.monitoring.http_listener import HttpListener
 from moldau.broker.monitoring.known_hosts import KnownHosts
 from moldau.broker.monitoring.loop_idleness import NOTE_MS
@@ -22,6 +23,7 @@ from moldau.storage.directories.log_store import LogStore
 
 if TYPE_CHECKING:
     from moldau.broker.cluster_parts import ClusterParts
+    from moldau.broker.machine_environment import Surroundings
 
 TURN_MS = 150_000
 """Quantiles are of the last two and a half to five minutes."""
@@ -47,6 +49,17 @@ class Monitoring:
         """Raises BindFault."""
         await self._listener.start()
 
+    def take_telemetry(self, services: Services, around: Surroundings) -> ClientTelemetry:
+        """Where clients may push their metrics to."""
+        telemetry = ClientTelemetry(
+            services.config.telemetry_max_bytes,
+            services.image,
+            services.clock,
+            around.random_bytes,
+        )
+        self._pages.telemetry = telemetry
+        return telemetry
+
     def watch(
         self,
         services: Services,
@@ -69,8 +82,14 @@ class Monitoring:
             isr_sender=None if cluster is None else cluster.isr_sender,
             is_controller=lambda: cluster is None or cluster.member.election.active is not None,
         )
+        telemetry = self._pages.telemetry
+        if telemetry is not None:
+            sources.telemetry = telemetry
+            background.every("client-metrics-reaper", FORGET_MS, telemetry.forget_silent)
         background.every("metrics-idle-share", NOTE_MS, sources.idleness.note)
         background.every("metrics-quantiles", TURN_MS, server.times.turn)
 
     async def stop(self) -> None:
         await self._listener.stop()
+        if self._pages.telemetry is not None:
+            self._pages.telemetry.close()

@@ -1,24 +1,32 @@
 """What a broker answers over HTTP: its metrics, and whether it lives and is ready.
 
-`/metrics` has what is few, `/metrics/partitions` the series of each partition, of which there may
-be a hundred thousand. Every value is read while its line is made, so nothing is kept for scrapes.
+`/metrics` has what is few, and what clients have pushed, `/metrics/partitions` the series of each
+partition, of which there may be a hundred thousand. Every value is read while its line is made, so
+nothing is kept for scrapes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from moldau.broker.monitoring.client_telemetry import ClientTelemetry
 from moldau.broker.monitoring.cluster_readers import CLUSTER_READERS
 from moldau.broker.monitoring.http_listener import Page
 from moldau.broker.monitoring.metric_sources import MetricSources
 from moldau.broker.monitoring.process_readers import PROCESS_READERS
+from moldau.broker.monitoring.telemetry_readers import TELEMETRY_READERS
 from moldau.broker.monitoring.traffic_readers import TRAFFIC_READERS, Reader
 from moldau.metrics.prometheus_text import CONTENT_TYPE, family
 from moldau.metrics.table.all_metrics import METRICS
 
-READERS: Mapping[str, Reader] = {**TRAFFIC_READERS, **CLUSTER_READERS, **PROCESS_READERS}
+READERS: Mapping[str, Reader] = {
+    **TRAFFIC_READERS,
+    **CLUSTER_READERS,
+    **PROCESS_READERS,
+    **TELEMETRY_READERS,
+}
 RUNNING = 3
-INDEX = "/metrics\n/metrics/partitions\n/health/live\n/health/ready\n"
+INDEX = "/metrics\n/metrics/partitions\n/clients.json\n/health/live\n/health/ready\n"
 
 
 class MonitoringPages:
@@ -26,6 +34,7 @@ class MonitoringPages:
         """`state` is the broker's, as Apache Kafka numbers it."""
         self.sources: MetricSources | None = None
         """None until the broker's parts stand."""
+        self.telemetry: ClientTelemetry | None = None
         self._state = state
 
     def at(self, path: str) -> Page:
@@ -35,6 +44,8 @@ class MonitoringPages:
             self.sources.state = self._state()
             by_partition = path != "/metrics"
             return Page(200, _families(self.sources, by_partition=by_partition), CONTENT_TYPE)
+        if path == "/clients.json" and self.telemetry is not None:
+            return Page(200, self.telemetry.json_lines(), "application/json; charset=utf-8")
         if path == "/health/live":
             return Page(200, ["live\n"])
         if path == "/health/ready":
@@ -53,3 +64,5 @@ def _families(sources: MetricSources, *, by_partition: bool) -> Iterator[str]:
         if metric.by_partition is by_partition:
             yield from family(metric, READERS[metric.bean](sources))
             yield ""
+    if not by_partition and sources.telemetry is not None:
+        yield from sources.telemetry.prometheus_lines()

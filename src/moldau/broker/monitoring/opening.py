@@ -7,8 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moldau.config.broker_config import BrokerConfig
+from moldau.handlers.services import Services
 
 if TYPE_CHECKING:
+    from moldau.broker.machine_environment import Surroundings
+    from moldau.broker.monitoring.client_telemetry import ClientTelemetry
     from moldau.broker.monitoring.monitoring import Monitoring
 
 
@@ -24,3 +27,10 @@ async def monitoring_of(config: BrokerConfig, state: Callable[[], str]) -> Monit
     monitoring = Monitoring(address, names, state)
     await monitoring.start()
     return monitoring
+
+
+def telemetry_of(
+    monitoring: Monitoring | None, services: Services, around: Surroundings
+) -> ClientTelemetry | None:
+    """Where clients may push their metrics to; None if nobody would see them."""
+    return None if monitoring is None else monitoring.take_telemetry(services, around)

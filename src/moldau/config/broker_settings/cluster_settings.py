@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from moldau.config.broker_settings.storage_settings import ONE_CHECKPOINT
-from moldau.config.client_metrics_config import NO_TELEMETRY
 from moldau.config.setting_definition import (
     DAY,
     KIB,
@@ -296,7 +295,7 @@ class ClusterSettings(Settings):
         "auto.include.jmx.reporter", True, no_effect="there is no JMX",
         doc="Kept from old releases: report metrics over JMX.")
     telemetry_max_bytes: int = setting(
-        "telemetry.max.bytes", 1 * MIB, at_least=1, no_effect=NO_TELEMETRY,
+        "telemetry.max.bytes", 1 * MIB, at_least=1,
         doc="Largest batch of its own metrics that a client may send.")
     log4j_configuration: str | None = setting(
         "log4j.configuration", hidden=True, no_effect="the broker logs to its standard output",

@@ -1,0 +1,184 @@
+"""Clients that push their metrics: what is wanted of them, and where it can be seen then."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moldau
+from moldau.admin import ConfigResource, ResourceType
+from moldau.client.network.network_client import Network, NetworkSettings
+from moldau.metrics.otlp.otlp_writing import DELTA, Family, Series, metrics_data
+from moldau.model.errors import Error
+from moldau.records.compression import Codec, compress
+from moldau.testing.broker_process import BrokerProcess, free_port
+from moldau.wire.messages.telemetry import (
+    GetTelemetrySubscriptionsRequest,
+    PushTelemetryRequest,
+)
+from tests.integration.test_server_metrics import numbers, page
+from tests.support.eventually import eventually
+
+ID = bytes(range(16))
+
+
+class Watched:
+    def __init__(self, broker: BrokerProcess, port: int) -> None:
+        self.broker = broker
+        self.port = port
+
+    def subscribe(self, name: str, **changes: str | None) -> None:
+        named = {key.replace("_", "."): value for key, value in changes.items()}
+        with moldau.Admin({"bootstrap.servers": self.broker.bootstrap}) as admin:
+            resource = ConfigResource(ResourceType.CLIENT_METRICS, name)
+            admin.incremental_alter_configs({resource: named})
+
+    def talk(self, *requests: Any, client_id: str = "by-hand") -> list[Any]:
+        """The answers to these requests, one after the other on one connection."""
+
+        async def talk() -> list[Any]:
+            network = Network(
+                self.broker.bootstrap, client_id=client_id, settings=NetworkSettings()
+            )
+            try:
+                return [await network.call(-1, each) for each in requests]
+            finally:
+                await network.close()
+
+        return asyncio.run(talk())
+
+    def clients(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(page(self.port, "/clients.json"))
+        return found
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    port = free_port()
+    overrides = {"metrics.http.listener": f"127.0.0.1:{port}", "telemetry.max.bytes": "10000"}
+    with BrokerProcess(tmp_path_factory.mktemp("telemetry"), overrides=overrides) as broker:
+        yield Watched(broker, port)
+
+
+def push(number: int, metrics: bytes = b"", **more: Any) -> PushTelemetryRequest:
+    return PushTelemetryRequest(
+        client_instance_id=ID, subscription_id=number, metrics=metrics, **more
+    )
+
+
+def test_what_is_pushed_can_be_scraped_and_read(watched: Watched) -> None:
+    watched.subscribe("hand", metrics="a.,b", interval_ms="60000", match="client_id=by-hand")
+    families = [
+        Family("a.total", "", True, [Series((("topic", 'with "quotes"'),), 5)]),
+        Family("b", "", False, [Series((), 0.5)]),
+    ]
+    data = metrics_data({"group.id": "g"}, "hand", families, 1, 2, temporality=DELTA)
+    question = GetTelemetrySubscriptionsRequest(client_instance_id=ID)
+    (wanted,) = watched.talk(question)
+    assert (wanted.error_code, wanted.requested_metrics) == (0, ["a.", "b"])
+    assert (wanted.push_interval_ms, wanted.telemetry_max_bytes) == (60000, 10000)
+    assert wanted.accepted_compression_types == [4, 3, 1, 2]
+    number = wanted.subscription_id
+    answers = watched.talk(
+        question,
+        push(number, compress(Codec.ZSTD, data), compression_type=4),
+        push(number, data),
+        push(number + 1, data, terminating=True),
+    )
+    assert [each.error_code for each in answers] == [
+        Error.NONE,
+        Error.NONE,
+        Error.THROTTLING_QUOTA_EXCEEDED,
+        Error.UNKNOWN_SUBSCRIPTION_ID,
+    ]
+    found = {name: value for name, value in numbers(watched.port).items() if "by-hand" in name}
+    assert sorted(found.values()) == [0.5, 5.0]
+    assert any('topic="with \\"quotes\\""' in name for name in found)
+    (client,) = [each for each in watched.clients()["clients"] if each["client_id"] == "by-hand"]
+    assert client["client_software_name"] == "moldau"
+    assert {each["name"] for each in client["metrics"]} == {"a.total", "b"}
+    assert client["metrics"][0]["attributes"]["group.id"] == "g"
+
+
+def test_what_cannot_be_read_is_refused_and_the_broker_goes_on(watched: Watched) -> None:
+    watched.subscribe("hostile", metrics="*", interval_ms="100", match="client_id=hostile")
+
+    def refusal(metrics: bytes, compression: int) -> int:
+        (wanted,) = watched.talk(GetTelemetrySubscriptionsRequest(), client_id="hostile")
+        request = PushTelemetryRequest(
+            client_instance_id=wanted.client_instance_id,
+            subscription_id=wanted.subscription_id,
+            metrics=metrics,
+            compression_type=compression,
+        )
+        (answer,) = watched.talk(request, client_id="hostile")
+        code: int = answer.error_code
+        return code
+
+    assert refusal(b"no message at all", 0) == Error.INVALID_RECORD
+    assert refusal(b"no message at all", 4) == Error.INVALID_RECORD
+    assert refusal(compress(Codec.ZSTD, bytes(10_000_000)), 4) == Error.INVALID_RECORD
+    assert refusal(b"", 9) == Error.UNSUPPORTED_COMPRESSION_TYPE
+    assert refusal(bytes(10_001), 0) == Error.TELEMETRY_TOO_LARGE
+    assert numbers(watched.port)["kafka_server_client_metrics_plugin_error_count{}"] == 3
+
+
+def test_librdkafka_pushes_what_is_asked_for(watched: Watched) -> None:
+    from confluent_kafka import Producer
+
+    watched.subscribe("rd", metrics="*", interval_ms="200", match="client_id=rd")
+    producer = Producer({"bootstrap.servers": watched.broker.bootstrap, "client.id": "rd"})
+    producer.produce("pushed", b"x")
+    assert producer.flush(30) == 0
+    eventually(lambda: any('client_id="rd"' in name for name in numbers(watched.port)))
+    (client,) = [each for each in watched.clients()["clients"] if each["client_id"] == "rd"]
+    assert client["client_software_name"] == "confluent-kafka-python"
+
+
+def test_who_is_not_watched_does_not_offer_to_take_metrics(tmp_path: Path) -> None:
+    async def served(bootstrap: str) -> set[int]:
+        network = Network(bootstrap, client_id="c", settings=NetworkSettings())
+        try:
+            return set((await network.connection(-1)).versions)
+        finally:
+            await network.close()
+
+    with BrokerProcess(tmp_path) as broker:
+        assert not {71, 72} & asyncio.run(served(broker.bootstrap))
+
+
+def test_the_command_prints_what_kafkas_does(watched: Watched) -> None:
+    def ran(*words: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-m", "moldau.main", "client-metrics"]
+        where = ["--bootstrap-server", watched.broker.bootstrap]
+        done = subprocess.run(
+            [*command, *where, *words], capture_output=True, text=True, timeout=60
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    words = ("--alter", "--name", "told", "--metrics", "m1,m2", "--match", "client_id=x")
+    assert ran(*words) == (0, "Altered client metrics config for told.\n", "")
+    assert ran("--alter", "--name", "told", "--interval", "")[0] == 0
+    assert ran("--describe", "--name", "told")[1] == (
+        "Client metrics configs for told are:\n"
+        "  interval.ms=300000\n  match=client_id=x\n  metrics=m1,m2\n"
+    )
+    assert "told" in ran("--list")[1].splitlines()
+    code, text, _ = ran("--alter", "--name", "told", "--interval", "99")
+    assert code == 1
+    assert text.startswith("Error while executing client metrics command : ")
+    assert ran("--delete", "--name", "told")[1] == "Deleted client metrics config for told.\n"
+    assert ran("--describe", "--name", "told")[1] == (
+        "The client metric resource told doesn't exist and doesn't have dynamic config.\n"
+    )
+    assert ran("--alter", "--metrics", "m")[0] == 1
+    assert ran("--list", "--name", "told")[0] == 1
+    generated = ran("--alter", "--generate-name", "--metrics", "m")[1]
+    assert len(generated.split()[-1]) == 23
