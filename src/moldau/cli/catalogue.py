@@ -71,6 +71,7 @@ COMMANDS = {
     "doctor": ("moldau.cli.doctor", "say what is wrong with a cluster, and what mends it"),
     "features": ("moldau.cli.servers.features", "show which features are in force"),
     "pipeline": ("moldau.cli.pipeline", "look into pipelines on Spark"),
+    "jmx": ("moldau.cli.servers.jmx", "print a broker's metrics by the names of MBeans"),
     "run-class": ("moldau.cli.run_class", "run a tool or a demo by its class"),
     "completion": ("moldau.cli.completion", "let the shell complete commands and flags"),
 }

@@ -38,6 +38,7 @@ CLASSES = {
     "ClusterTool": "cluster",
     "FeatureCommand": "features",
     "TransactionsCommand": "transactions",
+    "JmxTool": "jmx",
     "VerifiableProducer": "verifiable-producer",
     "VerifiableConsumer": "verifiable-consumer",
     "ProducerPerformance": "producer-perf-test",

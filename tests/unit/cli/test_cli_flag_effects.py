@@ -20,6 +20,7 @@ IDLE = {
     "configs": {"--force"},
     "console-consumer": {"--new-consumer", "--enable-systest-events"},
     "consumer-groups": {"--new-consumer"},
+    "jmx": {"--jmx-auth-prop", "--jmx-ssl-enable"},
     "dump-log": {"--max-message-size"},
     "verifiable-producer": {"--json"},
     "verifiable-consumer": {"--json", "--group-remote-assignor"},

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from moldau.broker.monitoring.monitoring_pages import READERS
+from moldau.broker.monitoring.metric_readers import READERS
 from moldau.metrics.duration_cells import DurationCells, summary
 from moldau.metrics.metric_definition import counter, gauge, prometheus_name, quantiles
 from moldau.metrics.prometheus_text import family

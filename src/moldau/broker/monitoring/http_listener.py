@@ -25,15 +25,27 @@ ANSWER_SECONDS_MAX = 60.0
 TURN_SECONDS = 0.002
 """How long pieces are made before others have their turn."""
 CHUNK_BYTES = 64 * 1024
+BODY_BYTES_MAX = 64 * 1024
+POSTED = ("/jolokia", "/jolokia/")
+"""Where a question may come as a body."""
 REASONS = {
     200: "OK",
     400: "Bad Request",
     403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
+    411: "Length Required",
+    413: "Content Too Large",
     431: "Request Header Fields Too Large",
     503: "Service Unavailable",
 }
+
+
+class Asked(NamedTuple):
+    path: str
+    query: str = ""
+    body: bytes | None = None
+    """None of a GET."""
 
 
 class Page(NamedTuple):
@@ -45,7 +57,7 @@ class Page(NamedTuple):
 
 class HttpListener:
     def __init__(
-        self, host: str, port: int, hosts: KnownHosts, page_at: Callable[[str], Page]
+        self, host: str, port: int, hosts: KnownHosts, page_at: Callable[[Asked], Page]
     ) -> None:
         """Takes the address. Raises BindFault."""
         listener = Listener("metrics.http.listener", host, port)
@@ -102,16 +114,38 @@ class HttpListener:
             await _send(writer, Page(431, ["the request is too long\n"]), is_head=False)
             return
         words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-        if len(words) != 3 or not words[2].startswith("HTTP/1."):
-            page = Page(400, ["this is no request of HTTP/1\n"])
-        elif words[0] not in ("GET", "HEAD"):
-            page = Page(405, ["only GET and HEAD are served\n"])
-        elif (fault := self._hosts.fault(head)) is not None:
-            page = Page(403, [fault + "\n"])
-        else:
-            page = self._page_at(words[1].split("?", 1)[0])
+        page = await self._page(words, head, reader)
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
             await _send(writer, page, is_head=words[0] == "HEAD")
+
+    async def _page(self, words: list[str], head: bytes, reader: asyncio.StreamReader) -> Page:
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            return Page(400, ["this is no request of HTTP/1\n"])
+        method, target, _ = words
+        path, _, query = target.partition("?")
+        if method not in ("GET", "HEAD") and not (method == "POST" and path in POSTED):
+            return Page(405, ["only GET and HEAD are served\n"])
+        fault = self._hosts.fault(head)
+        if fault is not None:
+            return Page(403, [fault + "\n"])
+        body = None
+        if method == "POST":
+            length = _content_length(head)
+            if length is None:
+                return Page(411, ["a POST needs a Content-Length\n"])
+            if length > BODY_BYTES_MAX:
+                return Page(413, [f"the body is longer than {BODY_BYTES_MAX} bytes\n"])
+            async with asyncio.timeout(REQUEST_SECONDS_MAX):
+                body = await reader.readexactly(length)
+        return self._page_at(Asked(path, query, body))
+
+
+def _content_length(head: bytes) -> int | None:
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"content-length" and value.strip().isdigit():
+            return int(value)
+    return None
 
 
 async def _send(writer: asyncio.StreamWriter, page: Page, *, is_head: bool) -> None:

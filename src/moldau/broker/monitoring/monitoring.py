@@ -14,6 +14,7 @@ from moldau.broker.monitoring.client_telemetry import FORGET_MS, ClientTelemetry
 from moldau.broker.monitoring.http_listener import HttpListener
 from moldau.broker.monitoring.known_hosts import KnownHosts
 from moldau.broker.monitoring.loop_idleness import NOTE_MS
+from moldau.broker.monitoring.meters import METERS_MS
 from moldau.broker.monitoring.metric_sources import MetricSources
 from moldau.broker.monitoring.monitoring_pages import MonitoringPages
 from moldau.handlers.services import Services
@@ -86,6 +87,7 @@ class Monitoring:
         if telemetry is not None:
             sources.telemetry = telemetry
             background.every("client-metrics-reaper", FORGET_MS, telemetry.forget_silent)
+        background.every("metrics-meters", METERS_MS, self._pages.note_meters)
         background.every("metrics-idle-share", NOTE_MS, sources.idleness.note)
         background.every("metrics-quantiles", TURN_MS, server.times.turn)
 

@@ -7,26 +7,18 @@ nothing is kept for scrapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from moldau.broker.monitoring.client_telemetry import ClientTelemetry
-from moldau.broker.monitoring.cluster_readers import CLUSTER_READERS
-from moldau.broker.monitoring.http_listener import Page
+from moldau.broker.monitoring.http_listener import Asked, Page
+from moldau.broker.monitoring.meters import Meters
+from moldau.broker.monitoring.metric_readers import READERS
 from moldau.broker.monitoring.metric_sources import MetricSources
-from moldau.broker.monitoring.process_readers import PROCESS_READERS
-from moldau.broker.monitoring.telemetry_readers import TELEMETRY_READERS
-from moldau.broker.monitoring.traffic_readers import TRAFFIC_READERS, Reader
 from moldau.metrics.prometheus_text import CONTENT_TYPE, family
 from moldau.metrics.table.all_metrics import METRICS
 
-READERS: Mapping[str, Reader] = {
-    **TRAFFIC_READERS,
-    **CLUSTER_READERS,
-    **PROCESS_READERS,
-    **TELEMETRY_READERS,
-}
 RUNNING = 3
-INDEX = "/metrics\n/metrics/partitions\n/clients.json\n/health/live\n/health/ready\n"
+INDEX = "/metrics\n/metrics/partitions\n/clients.json\n/jolokia/list\n/health/live\n/health/ready\n"
 
 
 class MonitoringPages:
@@ -35,9 +27,13 @@ class MonitoringPages:
         self.sources: MetricSources | None = None
         """None until the broker's parts stand."""
         self.telemetry: ClientTelemetry | None = None
+        self.meters = Meters()
         self._state = state
 
-    def at(self, path: str) -> Page:
+    def at(self, asked: Asked) -> Page:
+        path = asked.path
+        if path == "/jolokia" or path.startswith("/jolokia/"):
+            return self._jolokia(asked)
         if path in ("/metrics", "/metrics/partitions"):
             if self.sources is None:
                 return Page(503, ["the broker is starting\n"])
@@ -54,6 +50,22 @@ class MonitoringPages:
         if path == "/":
             return Page(200, [INDEX])
         return Page(404, ["there is nothing here\n"])
+
+    def _jolokia(self, asked: Asked) -> Page:
+        from moldau.broker.monitoring.jolokia import jolokia_pages
+
+        if self.sources is None:
+            return Page(503, ["the broker is starting\n"])
+        self.sources.state = self._state()
+        lines = jolokia_pages.lines(
+            asked.path.removeprefix("/jolokia"), asked.query, asked.body, self.sources, self.meters
+        )
+        return Page(200, lines, jolokia_pages.CONTENT_TYPE)
+
+    async def note_meters(self) -> None:
+        """What all counters are now, for their rates. Called every few seconds."""
+        assert self.sources is not None
+        await self.meters.note(self.sources)
 
 
 def _families(sources: MetricSources, *, by_partition: bool) -> Iterator[str]:

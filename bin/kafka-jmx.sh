@@ -1,0 +1,1 @@
+moldau-tool.sh
