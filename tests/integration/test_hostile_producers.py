@@ -7,11 +7,22 @@ that they took: wave after wave needs no more than the first.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+from moldau.model.errors import Error
+from moldau.records.batch_codec import Record, encode_batch
+from moldau.storage.log_state.producer_room import PRODUCER_BYTES
 from moldau.testing.broker_process import BrokerProcess
+from moldau.wire.messages.configs import (
+    IncrementalAlterableConfig,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResource,
+    IncrementalAlterConfigsResponse,
+)
 from moldau.wire.messages.groups import FindCoordinatorRequest
+from moldau.wire.messages.produce import ProduceResponse
 from moldau.wire.messages.transaction_admin import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -38,6 +49,8 @@ LEFT_BYTES_MAX = 12_000_000
 2 to 3 MB if they expire at once, some more where a busy machine lets waves overlap: pieces that the
 C library keeps."""
 TOPIC = "waves"
+LIMIT = 1024 * 1024
+ROOM = LIMIT // PRODUCER_BYTES
 
 
 def grown_bytes(broker: BrokerProcess, wave: Callable[[int], None]) -> int:
@@ -110,3 +123,44 @@ def transactions_of(port: int) -> int:
     assert isinstance(answer, ListTransactionsResponse)
     assert answer.error_code == 0
     return len(answer.transaction_states)
+
+
+def test_producers_have_a_limit_and_one_partition_that_is_full_keeps_nobody_out_of_others(
+    tmp_path: Path,
+) -> None:
+    with BrokerProcess(tmp_path, overrides={"producer.state.max.bytes": f"{LIMIT}"}) as broker:
+        create(broker.port, {TOPIC: 1, "others": 1})
+        with Client(broker.port) as client:
+            told = [produced(client, TOPIC, 100 + n) for n in range(2 * ROOM)]
+            assert told == [Error.NONE] * ROOM + [Error.NOT_ENOUGH_REPLICAS] * ROOM
+            assert produced(client, TOPIC, 100, sequence=1) == Error.NONE, "who is known goes on"
+            assert produced(client, "others", 7) == Error.NONE
+            set_broker(client, "producer.state.max.bytes", f"{2 * LIMIT}")
+            eventually(lambda: produced(client, TOPIC, 5) == Error.NONE)
+
+
+def test_a_changed_producer_id_expiration_takes_effect_at_once(tmp_path: Path) -> None:
+    overrides = {"producer.id.expiration.check.interval.ms": "100"}
+    with BrokerProcess(tmp_path, overrides=overrides) as broker:
+        create(broker.port, {TOPIC: 1})
+        with Client(broker.port) as client:
+            assert produced(client, TOPIC, 7) == Error.NONE
+            assert producers_of(broker.port) == 1
+            set_broker(client, "producer.id.expiration.ms", "50")
+        eventually(lambda: producers_of(broker.port) == 0)
+
+
+def produced(client: Client, topic: str, producer_id: int, sequence: int = 0) -> Error:
+    row = Record(0, int(time.time() * 1000), None, b"x")
+    records = encode_batch([row], producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+    answer = client.ask(0, 7, produce_of(topic, {0: records}))
+    assert isinstance(answer, ProduceResponse)
+    return Error(answer.responses[0].partition_responses[0].error_code)
+
+
+def set_broker(client: Client, name: str, value: str) -> None:
+    change = IncrementalAlterableConfig(name=name, config_operation=0, value=value)
+    resource = IncrementalAlterConfigsResource(resource_type=4, resource_name="", configs=[change])
+    answer = client.ask(44, 1, IncrementalAlterConfigsRequest(resources=[resource]))
+    assert isinstance(answer, IncrementalAlterConfigsResponse)
+    assert answer.responses[0].error_code == 0, answer

@@ -33,7 +33,9 @@ def broker_logs(directory: str, topics: Mapping[str, SmallSettings], clock: Cloc
     """To be opened by the caller."""
     config = config_for(directory)
     overrides = {name: overrides_of(settings) for name, settings in topics.items()}
-    return logs_of(config, clock, (AtOnce(), AtOnce()), TopicSettings(config, overrides, {}).of)
+    return logs_of(
+        lambda: config, clock, (AtOnce(), AtOnce()), TopicSettings(config, overrides, {}).of
+    )
 
 
 def topic_config(settings: SmallSettings) -> TopicConfig:

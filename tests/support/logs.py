@@ -17,6 +17,7 @@ from moldau.records.compression import Codec
 from moldau.storage.log.log_at_rest import AnyLog, RestingLog
 from moldau.storage.log.offsets_by_timestamp import TimedOffset, TimeSearch
 from moldau.storage.log.partition_log import Appended, PartitionLog
+from moldau.storage.log_state.producer_room import ProducerRoom
 from moldau.storage.log_state.producer_state import Origin
 from moldau.storage.recovery.log_recovery import Recovery, load_log
 from moldau.storage.storage_faults import StorageFault
@@ -70,6 +71,7 @@ class LogBench:
         self.directory.mkdir(exist_ok=True)
         self.discarded: list[str] = []
         self.rolled: list[int] = []
+        self.producer_room = ProducerRoom.of(DAY_MS, 1 << 30)
         self.log = self.open(clean=True)
 
     def open(self, *, clean: bool) -> PartitionLog:
@@ -92,7 +94,7 @@ class LogBench:
             self.settings,
             self.clock,
             load_log(known),
-            producer_expiration_ms=DAY_MS,
+            producer_room=self.producer_room,
             discard=lambda paths, delay_ms: self.discarded.extend(paths),
             went_back=lambda log: None,
             rolled=lambda log: self.rolled.append(log.offset_end),

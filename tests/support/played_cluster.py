@@ -105,7 +105,7 @@ class PlayedBroker:
         properties = {"node.id": str(node_id), "log.dirs": str(directory), **cluster.settings}
         self.config, _ = BrokerConfig.parse(properties)
         at_start = TopicSettings(self.config, {}, {})
-        self.store = logs_of(self.config, self.clock, (AtOnce(), AtOnce()), at_start.of)
+        self.store = logs_of(lambda: self.config, self.clock, (AtOnce(), AtOnce()), at_start.of)
         self.store.open()
         self.peers = Peers(loop, cluster.endpoint_of, client_id=str(node_id))
         self.replicas = Replicas(

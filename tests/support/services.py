@@ -73,7 +73,7 @@ class Node:
         properties = {"node.id": str(NODE_ID), "log.dirs": str(directory), **properties}
         self.config, _ = BrokerConfig.parse(properties)
         at_start = TopicSettings(self.config, {}, {})
-        self.store = logs_of(self.config, self.clock, (AtOnce(), AtOnce()), at_start.of)
+        self.store = logs_of(lambda: self.config, self.clock, (AtOnce(), AtOnce()), at_start.of)
         numbers = count(1)
         self.tree = EmbeddedStore()
         self.controller = LoneController(

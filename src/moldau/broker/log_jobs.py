@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from moldau.broker.background_jobs import Background
 from moldau.config.broker_config import BrokerConfig
@@ -26,6 +26,7 @@ FUTURE_LOGS_INTERVAL_MS = 5_000
 NEW_LOGS_INTERVAL_MS = 1_000
 """How soon a log that could not be made for want of descriptors or room is tried again."""
 CLEANER_INTERVAL_MS_MIN = 10
+PRODUCERS_INTERVAL_MS = 60_000
 NEVER_MS = 365 * 86_400_000
 """An interval this long means that the job is not wanted."""
 
@@ -53,6 +54,9 @@ def plan_log_jobs(
         "producer-id-expiration",
         config.producer_id_expiration_check_interval_ms,
         lambda: void(logs.expire_producers()),
+    )
+    background.every(
+        "kafka-producer-room", PRODUCERS_INTERVAL_MS, lambda: in_turns(logs.bound_producers())
     )
     background.every("kafka-future-logs", FUTURE_LOGS_INTERVAL_MS, replicas.moves.look)
     background.every("kafka-new-logs", NEW_LOGS_INTERVAL_MS, replicas.pending.try_again)
@@ -119,6 +123,12 @@ def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
         buffer_bytes=config.log_cleaner_io_buffer_size,
         bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
     )
+
+
+async def in_turns(steps: Iterator[None]) -> None:
+    """Others are served between the steps of a long job."""
+    for _ in steps:
+        await asyncio.sleep(0)
 
 
 def void(_: int) -> None:

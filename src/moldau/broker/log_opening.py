@@ -12,15 +12,17 @@ from moldau.storage.directories.log_directory import CLEAN_SHUTDOWN_FILE
 from moldau.storage.directories.log_store import LogStore
 from moldau.storage.directories.meta_properties import FILE_NAME as META_FILE
 from moldau.storage.directories.storage_threads import Threads
+from moldau.storage.log_state.producer_room import ProducerLimits
 
 
 def logs_of(
-    config: BrokerConfig,
+    current: Callable[[], BrokerConfig],
     clock: Clock,
     threads: tuple[Threads, Threads],
     settings_for: Callable[[str], TopicConfig],
 ) -> LogStore:
     """Neither locked nor loaded yet. One of the threads flushes, the other loads logs at rest."""
+    config = current()
     return LogStore(
         config.log_dirs,
         node_id=config.node_id,
@@ -28,9 +30,13 @@ def logs_of(
         clock=clock,
         threads=threads[0],
         recovery_threads=config.num_recovery_threads_per_data_dir,
-        producer_expiration_ms=config.producer_id_expiration_ms,
+        producer_limits=lambda: producer_limits(current()),
         loading_threads=threads[1],
     )
+
+
+def producer_limits(config: BrokerConfig) -> ProducerLimits:
+    return ProducerLimits(config.producer_id_expiration_ms, config.producer_state_max_bytes)
 
 
 def was_left_uncleanly(directory: str) -> bool:

@@ -308,6 +308,12 @@ class ClusterSettings(Settings):
     producer_id_expiration_check_interval_ms: int = setting(
         "producer.id.expiration.check.interval.ms", 10 * MINUTE, at_least=1, hidden=True,
         doc="How often idle producers are looked for.")
+    producer_state_max_bytes: Long = setting(
+        "producer.state.max.bytes", 512 * MIB, at_least=1 * MIB, scope=Scope.CLUSTER,
+        doc="Moldau's own: about how much memory the producers that this broker's partitions "
+            "remember may take. Beyond it those silent for longest are forgotten, but not before "
+            "ten minutes; if that is not enough, partitions with more than their share take no "
+            "new producer, and clients come back.")
     config_providers: Names = setting(
         "config.providers", (), scope=Scope.CLUSTER, refused=PROVIDER_ASKED,
         doc="Names of classes that fill in placeholders in this file.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from moldau.model.clock import Clock
@@ -34,13 +34,14 @@ from moldau.storage.log_state.checkpoint_files import (
     rows_of,
 )
 from moldau.storage.log_state.partition_metadata import claim_topic_id
+from moldau.storage.log_state.producer_room import ProducerLimits, ProducerRoom
 from moldau.storage.recovery.duplicate_logs import Rivals
 from moldau.storage.recovery.log_loading import LoadOptions, list_directory, load_directory
 from moldau.storage.storage_faults import StorageFault
 
 log = logging.getLogger("kafka.log.LogManager")
 
-PRODUCER_EXPIRATION_MS = 86_400_000
+USUAL_PRODUCERS = ProducerLimits(expiration_ms=86_400_000, max_bytes=512 * 1024 * 1024)
 OPEN_SEGMENTS_MAX = 1_000
 """Opening a file again costs a few microseconds; running out of descriptors costs everything."""
 FLUSHES_PER_THREAD = 8
@@ -59,7 +60,7 @@ class LogStore:
         clock: Clock,
         threads: Threads,
         recovery_threads: int = 2,
-        producer_expiration_ms: Millis = PRODUCER_EXPIRATION_MS,
+        producer_limits: Callable[[], ProducerLimits] = lambda: USUAL_PRODUCERS,
         loading_threads: Threads | None = None,
     ) -> None:
         """`settings_for(topic)` gives the settings that a log found on disk is opened with;
@@ -79,12 +80,12 @@ class LogStore:
         self.clock = clock
         self._threads = threads
         self._recovery_threads = recovery_threads
-        self.producer_expiration_ms = producer_expiration_ms
+        self.producer_room = ProducerRoom(producer_limits)
         self._trash = Trash(clock, threads)
         self.departures = Departures(self._trash)
         self._departing = DepartingLogs(self.departures, threads, self._not_deleted)
         self.rivals = Rivals(self.departures)
-        self.new_logs = NewLogs(clock, threads, producer_expiration_ms)
+        self.new_logs = NewLogs(clock, threads, self.producer_room)
         self.on_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
         """Called when a directory has failed, with the partitions that were in it."""
         self.on_loaded: list[Callable[[PartitionLog], None]] = []
@@ -135,7 +136,7 @@ class LogStore:
     def _load(self, directory: LogDirectory) -> None:
         contents = list_directory(directory)
         options = LoadOptions(
-            self._settings_for, self.clock, self._recovery_threads, self.producer_expiration_ms
+            self._settings_for, self.clock, self._recovery_threads, self.producer_room.expiration_ms
         )
         high_watermarks = directory.high_watermarks()
         for loaded in load_directory(directory, contents.partitions, options):
@@ -253,7 +254,7 @@ class LogStore:
             settings,
             self.clock,
             loaded,
-            producer_expiration_ms=self.producer_expiration_ms,
+            producer_room=self.producer_room,
             discard=self._trash.discard,
             rolled=self._flusher.flush_closed,
             went_back=self._lower_checkpoints,
@@ -377,6 +378,10 @@ class LogStore:
         """Forget producers silent for producer.id.expiration.ms; how many."""
         now_ms = self.clock.wall_ms()
         return sum(partition_log.expire_producers(now_ms) for partition_log in self.loaded())
+
+    def bound_producers(self) -> Iterator[None]:
+        """Each minute; whoever goes through it may rest between steps."""
+        return self.producer_room.pass_minute(lambda: (each.producers for each in self.loaded()))
 
     def remove_deleted_files(self) -> None:
         """Remove files whose file.delete.delay.ms is over."""

@@ -74,7 +74,7 @@ class Waking:
             resting.log_start_offset,
             resting.recovery_point,
             self._store.clock,
-            self._store.producer_expiration_ms,
+            self._store.producer_room.expiration_ms,
         )
 
     def _take(self, resting: RestingLog, loaded: LoadedLog) -> PartitionLog | StorageFault:

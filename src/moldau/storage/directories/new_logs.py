@@ -13,13 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from moldau.model.clock import Clock
-from moldau.model.names import NO_TOPIC_ID, Millis, TopicId, TopicPartition
+from moldau.model.names import NO_TOPIC_ID, TopicId, TopicPartition
 from moldau.storage.directories.removed_logs import clear_way
 from moldau.storage.directories.storage_threads import Threads
 from moldau.storage.log.partition_log import LoadedLog
 from moldau.storage.log_files import DELETED_DIRECTORY_SUFFIX, departed_directory_name
 from moldau.storage.log_settings import LogSettings
 from moldau.storage.log_state.partition_metadata import write_topic_id
+from moldau.storage.log_state.producer_room import ProducerRoom
 from moldau.storage.recovery.log_loading import load_files
 from moldau.storage.recovery.log_recovery import Recovery
 from moldau.storage.storage_faults import StorageFault
@@ -43,10 +44,10 @@ class MadeLog(NamedTuple):
 
 
 class NewLogs:
-    def __init__(self, clock: Clock, threads: Threads, producer_expiration_ms: Millis) -> None:
+    def __init__(self, clock: Clock, threads: Threads, producer_room: ProducerRoom) -> None:
         self._clock = clock
         self._threads = threads
-        self._producer_expiration_ms = producer_expiration_ms
+        self._producer_room = producer_room
         self._made: dict[TopicPartition, MadeLog] = {}
         self.preferred: dict[TopicPartition, str] = {}
         """The directories that logs are wanted in once they come to this broker."""
@@ -118,7 +119,14 @@ class NewLogs:
     def load(self, topic_partition: TopicPartition, path: str, settings: LogSettings) -> LoadedLog:
         """The log whose files lie in `path`, complete and flushed. Raises StorageFault."""
         known = Recovery(
-            topic_partition, path, settings, True, 0, 0, self._clock, self._producer_expiration_ms
+            topic_partition,
+            path,
+            settings,
+            True,
+            0,
+            0,
+            self._clock,
+            self._producer_room.expiration_ms,
         )
         return load_files(known)
 

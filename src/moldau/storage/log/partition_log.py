@@ -42,6 +42,7 @@ from moldau.storage.log.segment_list import Segments, create_segment
 from moldau.storage.log.transaction_index import AbortedTransaction
 from moldau.storage.log_settings import LogSettings
 from moldau.storage.log_state.leader_epoch_history import EpochStart
+from moldau.storage.log_state.producer_room import ProducerRoom
 from moldau.storage.log_state.producer_snapshots import (
     remove_snapshots,
     snapshot_path,
@@ -85,7 +86,7 @@ class PartitionLog(KnownLog):
         clock: Clock,
         loaded: LoadedLog,
         *,
-        producer_expiration_ms: Millis,
+        producer_room: ProducerRoom,
         discard: Callable[[list[str], Millis], None],
         rolled: Callable[[PartitionLog], None],
         went_back: Callable[[PartitionLog], None],
@@ -103,7 +104,7 @@ class PartitionLog(KnownLog):
         self._flush_wanted: Offset = 0
         """The end of what somebody waits for to be flushed."""
         self._clock = clock
-        self._producer_expiration_ms = producer_expiration_ms
+        self._producer_room = producer_room
         self.discard = discard
         self._rolled = rolled
         self._went_back = went_back
@@ -249,7 +250,13 @@ class PartitionLog(KnownLog):
         offset_last = base_offset + delta
         if producer_id >= 0:
             span = producer_admission.admit(
-                self.producers, records, header, base_offset, origin, transaction_version
+                self.producers,
+                records,
+                header,
+                base_offset,
+                origin,
+                transaction_version,
+                self._producer_room,
             )
             if span is not None:
                 start = self.log_start_offset
@@ -375,7 +382,7 @@ class PartitionLog(KnownLog):
             self._snapshot_offset = self.offset_end
 
     def expire_producers(self, now_ms: Millis) -> int:
-        return self.producers.expire(now_ms, self._producer_expiration_ms)
+        return self.producers.expire(now_ms, self._producer_room.expiration_ms)
 
     # -- trimming ----------------------------------------------------------------------------
 
@@ -455,7 +462,7 @@ class PartitionLog(KnownLog):
             self.segments.base_offset,
             self.offset_end,
             self._clock.wall_ms(),
-            self._producer_expiration_ms,
+            self._producer_room.expiration_ms,
         )
 
     def _delete(self, segments: list[Segment], reason: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from moldau.records.batch import CONTROL_FLAG, TRANSACTIONAL_FLAG, BatchHeader, Buffer
 from moldau.records.batch_codec import EndMarker, decode_batch, decode_marker
+from moldau.storage.log_state.producer_room import ProducerRoom
 from moldau.storage.log_state.producer_state import (
     BatchSpan,
     CompletedTransaction,
@@ -24,6 +25,7 @@ def admit(
     offset: int,
     origin: Origin,
     transaction_version: int,
+    room: ProducerRoom,
 ) -> BatchSpan | None:
     """Refuse what breaks the producer's sequence; the earlier batch that this one repeats, or None
     for one to write."""
@@ -41,6 +43,8 @@ def admit(
         if span is not None:
             return span
     producers.check_data(producer_id, epoch, base_sequence, transactional, offset, origin)
+    if origin is Origin.CLIENT and producers.entry(producer_id) is None:
+        room.take_in(producers, producer_id)
     return None
 
 

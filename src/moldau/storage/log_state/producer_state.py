@@ -8,6 +8,7 @@ repetition of one of a producer's last five batches is answered as it was the fi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
@@ -66,6 +67,7 @@ class ProducerEntry:
         "last_timestamp",
         "markers_count",
         "producer_id",
+        "seen",
         "txn_first_offset",
     )
 
@@ -84,6 +86,8 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.txn_first_offset = txn_first_offset
         self.batches = list(batches)
+        self.seen = 0
+        """The minute of its `ProducerStates` in which it last wrote."""
         self.markers_count = 0
         """Since the log was opened: whoever waits before it writes can see that the transaction
         has ended meanwhile."""
@@ -94,10 +98,12 @@ class ProducerEntry:
 
 
 class ProducerStates:
-    __slots__ = ("_entries", "_ongoing", "_unreplicated", "partition")
+    __slots__ = ("_entries", "_ongoing", "_unreplicated", "minutes", "partition")
 
     def __init__(self, partition: str, entries: Iterable[ProducerEntry] = ()) -> None:
         self.partition = partition
+        self.minutes = 0
+        """Since this was made, as far as somebody counts them."""
         self._entries: dict[int, ProducerEntry] = {}
         # First offset to producer id. Transactions start at growing offsets, so the order of
         # insertion is the order of offsets and the first key is the first undecided offset.
@@ -119,6 +125,8 @@ class ProducerStates:
     def load(self, entries: Iterable[ProducerEntry]) -> None:
         """Replace everything by what a snapshot held."""
         self._entries = {entry.producer_id: entry for entry in entries}
+        for entry in self._entries.values():
+            entry.seen = self.minutes
         self._unreplicated.clear()
         open_transactions = [e for e in self._entries.values() if e.txn_first_offset >= 0]
         open_transactions.sort(key=lambda entry: entry.txn_first_offset)
@@ -206,6 +214,7 @@ class ProducerStates:
         if len(batches) > BATCHES_KEPT:
             del batches[0]
         entry.last_timestamp = timestamp
+        entry.seen = self.minutes
         if transactional and entry.txn_first_offset < 0:
             entry.txn_first_offset = base_offset
             self._ongoing[base_offset] = producer_id
@@ -249,6 +258,7 @@ class ProducerStates:
         entry.coordinator_epoch = marker.coordinator_epoch
         entry.markers_count += 1
         entry.last_timestamp = timestamp
+        entry.seen = self.minutes
         entry.txn_first_offset = NO_OFFSET
         if first_offset < 0:
             return None
@@ -284,6 +294,26 @@ class ProducerStates:
         for producer_id in idle:
             del self._entries[producer_id]
         return len(idle)
+
+    def silent_minutes(self) -> Counter[int]:
+        """How many have written nothing for how many minutes; who has a transaction open is not
+        silent. By this broker's clock: timestamps are what producers say."""
+        return Counter(
+            self.minutes - entry.seen
+            for entry in self._entries.values()
+            if entry.txn_first_offset < 0
+        )
+
+    def forget_silent(self, minutes: int) -> int:
+        """Forget who has written nothing for so long; how many."""
+        silent = [
+            entry.producer_id
+            for entry in self._entries.values()
+            if entry.txn_first_offset < 0 and self.minutes - entry.seen >= minutes
+        ]
+        for producer_id in silent:
+            del self._entries[producer_id]
+        return len(silent)
 
     def _check_sequence(
         self, entry: ProducerEntry, epoch: int, base_sequence: int, offset: int
