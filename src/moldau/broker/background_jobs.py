@@ -21,12 +21,20 @@ class Background:
         self._loop = loop
         self._jobs: dict[str, _Periodic] = {}
 
-    def every(self, name: str, interval_ms: int, job: Job, *, first_ms: int | None = None) -> None:
-        """Run the job each `interval_ms`, counted from the end of the run before. Naming a job
-        anew replaces it, which is how an interval changes."""
+    def every(
+        self,
+        name: str,
+        interval_ms: int | Callable[[], int],
+        job: Job,
+        *,
+        first_ms: int | None = None,
+    ) -> None:
+        """Run the job each `interval_ms`, counted from the end of the run before; a function is
+        asked each time. Naming a job anew replaces it."""
         self.cancel(name)
-        first_ms = interval_ms if first_ms is None else first_ms
-        self._jobs[name] = _Periodic(self._loop, name, interval_ms, job, first_ms)
+        asked = interval_ms if callable(interval_ms) else lambda: interval_ms
+        first_ms = asked() if first_ms is None else first_ms
+        self._jobs[name] = _Periodic(self._loop, name, asked, job, first_ms)
 
     def cancel(self, name: str) -> None:
         periodic = self._jobs.pop(name, None)
@@ -47,7 +55,7 @@ class _Periodic:
         self,
         loop: asyncio.AbstractEventLoop,
         name: str,
-        interval_ms: int,
+        interval_ms: Callable[[], int],
         job: Job,
         first_ms: int,
     ) -> None:
@@ -75,4 +83,4 @@ class _Periodic:
             log.exception("Uncaught exception in scheduled task '%s'", self._name)
         self.running = None
         if not self._is_cancelled:
-            self._timer = self._loop.call_later(self._interval_ms / 1000, self._start)
+            self._timer = self._loop.call_later(self._interval_ms() / 1000, self._start)

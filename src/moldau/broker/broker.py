@@ -147,10 +147,7 @@ class Broker:
     def _new_logs(self) -> LogStore:
         threads = self._around.log_threads(self._loop), self._around.loading_threads(self._loop)
         return logs_of(
-            lambda: self.config,
-            self._clock,
-            threads,
-            lambda topic: self._settings_at_start.of(topic),
+            lambda: self.config, self._clock, threads, lambda t: self._settings_at_start.of(t)
         )
 
     async def _open_metadata(self, logs: LogStore) -> None:

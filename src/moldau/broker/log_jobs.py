@@ -110,7 +110,10 @@ def plan_cleaner(
         new_runner=InProcess,
     )
     if config().log_cleaner_enable:
-        backoff_ms = max(CLEANER_INTERVAL_MS_MIN, config().log_cleaner_backoff_ms)
+
+        def backoff_ms() -> int:
+            return max(CLEANER_INTERVAL_MS_MIN, config().log_cleaner_backoff_ms)
+
         background.every("kafka-log-cleaner", backoff_ms, cleaner.look)
     return cleaner
 

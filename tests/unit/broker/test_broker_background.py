@@ -76,3 +76,16 @@ def test_naming_a_job_anew_changes_its_interval() -> None:
         assert set(runs) == {"new"}
 
     run(scenario)
+
+
+def test_an_interval_that_changes_is_asked_for_again_after_each_run() -> None:
+    async def scenario() -> None:
+        runs: list[str] = []
+        background = Background(asyncio.get_running_loop())
+        asked = iter([1, 1, 3_600_000])
+        background.every("clean", lambda: next(asked), lambda: runs.append("ran"))
+        await until(lambda: len(runs) == 2)
+        assert list(asked) == []
+        await background.stop()
+
+    run(scenario)
