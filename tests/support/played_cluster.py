@@ -94,6 +94,9 @@ class PlayedMember:
     async def learn_topics(self, names: Collection[str]) -> None:
         pass
 
+    async def learn_late_topics(self) -> None:
+        pass
+
 
 class PlayedBroker:
     def __init__(self, cluster: PlayedCluster, node_id: BrokerId, directory: Path) -> None:

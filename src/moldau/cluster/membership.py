@@ -270,6 +270,11 @@ class Member:
         if after != before:
             self.publish(self.view.with_configs(topic_configs=after))
 
+    async def learn_late_topics(self) -> None:
+        late = await self._while_session_lives(self._configs.topics_since)
+        if late:
+            await self.learn_topics(late)
+
     async def until(self, is_so: Callable[[ClusterImage], bool]) -> bool:
         return await self._until(is_so, self._config().request_timeout_ms)
 

@@ -127,6 +127,10 @@ class ClusterMember(Protocol):
     async def learn_topics(self, names: Collection[str]) -> None:
         """Read the settings of topics that get their first replica here."""
 
+    async def learn_late_topics(self) -> None:
+        """Read the settings of topics that were made between this broker's reading of all and its
+        first news from the controller."""
+
 
 @dataclass(slots=True)
 class Services:

@@ -283,6 +283,27 @@ def test_topics_that_get_a_first_replica_here_come_with_their_settings() -> None
     play(story)
 
 
+def test_topics_that_were_made_while_a_broker_started_come_with_their_settings() -> None:
+    """Of a new topic's settings no note tells, and it may have no replica here."""
+
+    async def story(tree: SharedTree) -> None:
+        before = paths.encode_config({"retention.ms": "5"})
+        await tree_layout.lay_out(tree.session())
+        tree.write([Create(paths.topic_config_path("early"), before)], None)
+        world = await World(tree).start()
+        config = paths.encode_config({"cleanup.policy": "compact"})
+        tree.write([Create(paths.topic_config_path("late"), config)], None)
+        await world.member.learn_late_topics()
+        known = {"early": {"retention.ms": "5"}, "late": {"cleanup.policy": "compact"}}
+        assert world.member.image.topic_configs == known
+        count = len(world.images)
+        await world.member.learn_late_topics()
+        assert len(world.images) == count, "nothing new, nothing told"
+        await world.stop()
+
+    play(story)
+
+
 def test_a_broker_without_zookeeper_for_a_moment_takes_its_roles_when_it_is_back() -> None:
     """The controller does not send them again to a broker whose session lives on."""
 

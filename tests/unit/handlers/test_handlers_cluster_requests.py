@@ -49,6 +49,8 @@ class Member:
 
     async def learn_topics(self, names: Collection[str]) -> None: ...
 
+    async def learn_late_topics(self) -> None: ...
+
 
 def roles(leader: int, epoch: int) -> LeaderAndIsrRequest:
     """Two partitions."""
@@ -119,11 +121,14 @@ def test_settings_are_read_of_topics_that_are_new_or_made_anew_also_without_a_re
         async def learn_topics(names: Collection[str]) -> None:
             asked.append(set(names))
 
-        member.learn_topics = learn_topics
+        async def learn_late_topics() -> None:
+            asked.append({"late"})
+
+        member.learn_topics, member.learn_late_topics = learn_topics, learn_late_topics
         context = CONTEXT._replace(api_key=6, api_version=7)
         for change, expected in (
-            # What a broker is told first was there when it read everything.
-            (told(epoch=1, kind=FULL), []),
+            # What a broker is told first was there when it read everything, but for the latest.
+            (told(epoch=1, kind=FULL), [{"late"}]),
             (told(epoch=1, kind=NEWS), []),
             (told(epoch=1, kind=NEWS, topic_id=b"j" * 16), [{"t"}]),
             (told(epoch=1, kind=NEWS, leader=-2, topic_id=b"j" * 16), []),

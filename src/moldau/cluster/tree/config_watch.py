@@ -39,6 +39,7 @@ class ConfigWatch:
         self._notes = TreeFollower(store, timers, self._read_notes, _unreadable)
         self._changed = changed
         self._last_seen = self._note = ""
+        self._listed: frozenset[str] = frozenset()
         self._seen_at: dict[str, Millis] = {}
         """When this broker first saw each note that is still there."""
         self._is_stopped = False
@@ -49,6 +50,7 @@ class ConfigWatch:
         notes = await self._store.children(paths.CONFIG_CHANGES)
         self._last_seen = notes[-1] if notes else ""
         store = self._store
+        self._listed = frozenset(await store.children(paths.TOPIC_CONFIGS))
         return {
             "topic_configs": await load_configs(store, paths.TOPIC_CONFIGS),
             "broker_configs": await load_configs(store, paths.BROKER_CONFIGS, keep_empty=True),
@@ -63,6 +65,12 @@ class ConfigWatch:
             name: {} if node is None else _of_topic(name, node.data)
             for name, node in zip(wanted, nodes, strict=True)
         }
+
+    async def topics_since(self) -> set[str]:
+        """Those that were made after all was loaded: no note tells of them. Each is told once."""
+        names = await self._store.children(paths.TOPIC_CONFIGS)
+        late, self._listed = set(names) - self._listed, frozenset(names)
+        return late
 
     def start(self) -> None:
         self._notes.start(self._ended)

@@ -224,10 +224,12 @@ async def update_metadata(
         refusal = _refusal(request, member, on)
         if refusal is not None:
             return UpdateMetadataResponse(error_code=refusal)
-        strange = _strange_topics(request, member.view.image)
-        if strange:
-            # Whoever has no replica of a topic is asked for its settings as well.
-            await member.learn_topics(strange)
+        is_first = request.type == FULL and not member.view.image.topics
+        strange = set() if is_first else _strange_topics(request, member.view.image)
+        if is_first or strange:
+            # Whoever has no replica of a topic is asked for its settings as well. A broker that
+            # has just begun has read all but those of the last moment.
+            await (member.learn_late_topics() if is_first else member.learn_topics(strange))
             refusal = _refusal(request, member, on)
             if refusal is not None:
                 return UpdateMetadataResponse(error_code=refusal)
@@ -236,9 +238,7 @@ async def update_metadata(
 
 
 def _strange_topics(request: UpdateMetadataRequest, image: ClusterImage) -> set[str]:
-    """New ones, or made anew. A broker that has just begun has read all settings already."""
-    if not image.topics:
-        return set() if request.type == FULL else set(_told_topics(request))
+    """New ones, or made anew."""
     known = image.topics
     return {
         name
