@@ -107,6 +107,14 @@ REFUSED = [
     ),
     (
         BROKER,
+        "0",
+        {"listeners": "PLAINTEXT://:1", "listener.security.protocol.map": "A:PLAINTEXT"},
+        Error.INVALID_REQUEST,
+        "Cannot update these configs dynamically: [listener.security.protocol.map, listeners]: a "
+        "broker opens its listeners when it starts, change them in its file",
+    ),
+    (
+        BROKER,
         "",
         {"listener.name.a.max.connections": "5", "listener.name.a.max.connections.per.ip": "5"},
         Error.INVALID_REQUEST,

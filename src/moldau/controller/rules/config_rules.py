@@ -26,6 +26,8 @@ FOR_ALL_LISTENERS = frozenset(
     {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 )
 """What may be set for one listener of all brokers at once."""
+READ_AT_START = frozenset({"listeners", "listener.security.protocol.map"})
+"""May be set for a running broker of Apache Kafka; here they would have no effect."""
 ONLY_BY_LISTENER = frozenset(
     f"ssl.{name}"
     for name in (
@@ -182,6 +184,13 @@ def _check_scopes(keys: list[str], broker_name: str) -> None:
             Error.INVALID_REQUEST,
             "Cannot update these configs at default cluster level, broker id must be specified: "
             + _listed(own),
+        )
+    late = [key for key in keys if key in READ_AT_START]
+    if late:
+        raise ApiError(
+            Error.INVALID_REQUEST,
+            f"Cannot update these configs dynamically: {_listed(late)}: a broker opens its "
+            "listeners when it starts, change them in its file",
         )
 
 
