@@ -19,6 +19,9 @@ def mounted(path: Path) -> Iterator[Path]:
     mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(path)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("mounting is not possible here")
-    yield path
-    while path.is_mount():
-        subprocess.run(["umount", "-l", str(path)], check=True)
+    try:
+        yield path
+    finally:
+        # One that stays mounted after a failure cannot be cleared away by any later run.
+        while path.is_mount():
+            subprocess.run(["umount", "-l", str(path)], check=True)
