@@ -6,6 +6,7 @@ Built once by `serving.py`. It knows pages and changes only as rows of `pages.py
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +27,9 @@ from moldau.console.console_settings import ConsoleSettings
 from moldau.console.faults import fault_of
 from moldau.console.gate import Gate
 from moldau.console.guards import check_origin, form_of
+from moldau.console.history import History
 from moldau.console.page import Asked, Change, Page, PageFault
-from moldau.console.pages import CHANGES, PAGES, menu
+from moldau.console.pages import CHANGES, PAGES, TOPIC_TABS, menu
 from moldau.console.rendering import Rendering, assets_path, json_response
 from moldau.console.sessions import Session, Sessions
 from moldau.console.signing_in import SigningIn
@@ -87,6 +89,7 @@ class Application:
             link = self.shared if session is None else session.link
             if link is None:
                 return self._to_login(request, is_json)
+            self._watch(link)
             asked = self._asked(request, link, {}, is_json)
             shown = await page.view(asked)
             await self.signing_in.close_ended()
@@ -98,6 +101,13 @@ class Application:
             return self._html(request, session, page.template, shown, page=page)
 
         return endpoint
+
+    def _watch(self, link: ClusterLink) -> None:
+        """What is looked at while somebody looks: rates, lag, what changes."""
+        link.used_at = time.monotonic()
+        if link.history is None:
+            link.history = History(link, self.settings.sample_seconds)
+        link.history.watch()
 
     def _asked(
         self, request: Request, link: ClusterLink, form: Mapping[str, str], is_json: bool = False
@@ -143,6 +153,8 @@ class Application:
             "read_only": self.settings.read_only,
             "cluster": self.settings.bootstrap,
             "notices": notices,
+            "topic_tabs": TOPIC_TABS,
+            "tab": page.tab if page else "",
             "token": session.token,
         }
         response = self.rendering.html(template, {"frame": frame, "data": data, **data}, status)

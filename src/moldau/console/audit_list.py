@@ -54,10 +54,14 @@ class AuditList:
         self._youngest.append(full)
 
     def _append(self, line: bytes) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
         file = os.open(self.path, flags, 0o600)
         try:
-            if os.fstat(file).st_size > FILE_BYTES_MAX:
+            size = os.fstat(file).st_size
+            if size and os.pread(file, 1, size - 1) != b"\n":
+                # A crash has cut the last line off; this one is not to be lost with it.
+                line = b"\n" + line
+            if size > FILE_BYTES_MAX:
                 os.replace(self.path, self.path.with_suffix(self.path.suffix + ".1"))
                 os.close(file)
                 file = os.open(self.path, flags, 0o600)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from moldau.aio import Admin
 from moldau.console.recent_answers import RecentAnswers, Told
+
+if TYPE_CHECKING:
+    from moldau.console.history import History
 
 T = TypeVar("T")
 CLIENT_ID = "moldau-console"
@@ -31,6 +34,8 @@ class ClusterLink:
         """The user's name; empty where nobody has to log in."""
         self.admin = Admin(self.settings)
         self.answers = RecentAnswers()
+        self.history: History | None = None
+        """What was noticed while the console runs; the frame begins it."""
         self.used_at = time.monotonic()
 
     async def recent(
@@ -44,5 +49,7 @@ class ClusterLink:
         return self.answers.peek(key, fetch, fresh_s=fresh_s)
 
     async def close(self) -> None:
+        if self.history is not None:
+            await self.history.stop()
         await self.answers.close()
         await self.admin.close()

@@ -82,6 +82,8 @@ class Page(NamedTuple):
     title: str
     nav: str = ""
     """Under which heading the menu lists it; without one it is reached from other pages."""
+    tab: str = ""
+    """The tab that it is, among those of its topic or broker."""
     refreshes: bool = True
     """Whether `<main>` is fetched again while somebody looks."""
 

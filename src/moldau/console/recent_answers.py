@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from moldau.client.shared.client_errors import KafkaError
 
@@ -21,13 +21,18 @@ ANSWERS_MAX = 200
 FIRST_WAIT_S = 30.0
 
 
+class When(NamedTuple):
+    """How many seconds ago an answer came, and why the last try brought none."""
+
+    age_s: float
+    fault: str
+
+
 @dataclass(slots=True)
 class Told(Generic[T]):
-    """An answer, how many seconds ago it came, and why the last try brought none."""
-
     value: T
-    age_s: float
-    fault: str = ""
+    when: When
+    """What pages say about it, with `age` of parts.html."""
 
 
 @dataclass(slots=True)
@@ -112,4 +117,4 @@ class RecentAnswers:
 
 def _told(entry: _Entry) -> Told[Any]:
     fault = "" if entry.fault is None else entry.fault.message
-    return Told(entry.value, time.monotonic() - entry.came_at, fault)
+    return Told(entry.value, When(time.monotonic() - entry.came_at, fault))

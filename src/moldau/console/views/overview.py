@@ -38,7 +38,7 @@ async def overview(asked: Asked) -> Shown:
         "figures": figures_of(seen),
         "findings": None if findings is None else findings[:FINDINGS_MAX],
         "unchecked": [] if seen is None else seen.unchecked,
-        "news": [],
+        "news": [] if asked.link.history is None else list(asked.link.history.news),
     }
 
 
