@@ -26,6 +26,8 @@ class ConsoleSettings:
     certificate: str = ""
     key: str = ""
     audit_path: str = "console-audit.jsonl"
+    schema_registry: str = ""
+    """Where schemas are asked for; only the operator says so."""
     sample_seconds: float = 10.0
 
     @property

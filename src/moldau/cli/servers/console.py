@@ -40,6 +40,7 @@ def main(given: Given, out: Output) -> None:
         certificate=given.text("tls-certificate"),
         key=given.text("tls-key"),
         audit_path=given.text("audit-file"),
+        schema_registry=registry_of(given.text("schema-registry")),
     )
     refusal = settings.refusal()
     if refusal is not None:
@@ -58,6 +59,18 @@ def main(given: Given, out: Output) -> None:
 
     with client_faults(), listener:
         serve(settings, listener, tell)
+
+
+def registry_of(address: str) -> str:
+    """The address as it was given, if it can be one."""
+    from moldau.client.serialization.schema_registry import Registry, RegistryError
+
+    if address:
+        try:
+            Registry(address)
+        except RegistryError as fault:
+            raise CommandFault(str(fault)) from None
+    return address
 
 
 TOOL = Tool(
@@ -88,6 +101,12 @@ TOOL = Tool(
             "Where changes are written down.",
             takes="FILE",
             default="console-audit.jsonl",
+        ),
+        Flag(
+            "--schema-registry",
+            "A schema registry, for values in Avro and Protobuf.",
+            takes="URL",
+            default="",
         ),
     ),
     main=main,

@@ -66,14 +66,15 @@ def search_chunk(chunk: Chunk, query: Query, end: int, limit: int) -> Searched:
         except KafkaError as fault:
             damaged.append(fault.message)
             continue
-        records += _count(content, batch, chunk.offset, end)
         for record in rows:
             if record.offset >= end or not query.is_in_time(record.timestamp):
                 continue
             if query.matcher.matches(record):
                 found.append(Seen(record, mark))
                 if len(found) == limit:
+                    records += _count(content, batch, chunk.offset, record.offset + 1)
                     return Searched(found, record.offset + 1, records, damaged)
+        records += _count(content, batch, chunk.offset, end)
     return Searched(found, next_offset, records, damaged)
 
 

@@ -46,6 +46,7 @@ NAMES = {
     **{name: name for name in _NUMBERS},
 }
 HEX_ROW = 16
+LINE_CHARACTERS_MAX = 140
 
 
 class Opening(NamedTuple):
@@ -56,12 +57,16 @@ class Opening(NamedTuple):
     fault: str = ""
     """Why it is shown as hex although something else was asked for."""
 
-    @property
-    def text(self) -> str:
+    def text(self, *, is_listed: bool = False) -> str:
+        """In lists what fits into a line stands in one."""
         if self.value is None and self.kind == "null":
             return ""
         if isinstance(self.value, str):
             return self.value
+        if is_listed:
+            line = json.dumps(self.value, ensure_ascii=False, default=_json_word)
+            if len(line) <= LINE_CHARACTERS_MAX:
+                return line
         return json.dumps(self.value, indent=2, ensure_ascii=False, default=_json_word)
 
 
@@ -101,14 +106,16 @@ class Decoders:
         except UnreadableError as fault:
             return Opening(HEX, hex_text(content), str(fault))
 
-    def show(self, record: ConsumerRecord, choice: str, *, is_key: bool, limit: int) -> Shown:
+    def show(
+        self, record: ConsumerRecord, choice: str, is_key: bool, limit: int, *, is_listed: bool
+    ) -> Shown:
         content = record.key if is_key else record.value
         size_bytes = len(content) if content is not None else 0
         if content is not None and choice in (AUTO, HEX, "text") and size_bytes > 4 * limit:
             # No need to look at what nobody sees: a long value is cut before it is read.
             return self._show_start(record, choice, content, limit)
         opened = self.open(record, choice, is_key=is_key)
-        text = opened.text
+        text = opened.text(is_listed=is_listed)
         return Shown(opened.kind, text[:limit], size_bytes, len(text) > limit, opened.fault)
 
     def _show_start(self, record: ConsumerRecord, choice: str, content: bytes, limit: int) -> Shown:
