@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from moldau.testing import LocalBroker, broker
-from tests.support.console_process import Console, console_process
+from tests.support.console_browser import Console, console_process
 
 RECORDS = 300
 BYTES = bytes(range(216, 256))

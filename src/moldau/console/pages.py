@@ -8,13 +8,19 @@ from moldau.console.views import (
     audit,
     brokers,
     configs,
+    groups,
     overview,
+    producing,
     quotas,
     rates,
+    record_streams,
+    records,
     topic,
     topics,
+    transactions,
 )
 
+RECORD = "/topics/{topic}/records/{partition}/{offset}"
 CLUSTER, DATA, ACCESS, CONSOLE = "Cluster", "Data", "Access", "Console"
 
 PAGES: tuple[Page, ...] = (
@@ -43,6 +49,53 @@ PAGES: tuple[Page, ...] = (
         refreshes=False,
     ),
     Page("/topics/{topic}/groups", topic.groups, "topic_groups.html", "Topic", tab="Groups"),
+    Page(
+        "/topics/{topic}/records",
+        records.records,
+        "records.html",
+        "Topic",
+        tab="Records",
+        refreshes=False,
+    ),
+    Page(f"{RECORD}/raw", records.raw, "", "Bytes"),
+    Page(RECORD, records.one, "record.html", "Record", tab="Records", refreshes=False),
+    Page("/topics/{topic}/search-stream", record_streams.search, "", "Search"),
+    Page("/topics/{topic}/download", record_streams.download, "", "Download"),
+    Page(
+        "/topics/{topic}/tail",
+        record_streams.tail_page,
+        "tail.html",
+        "Topic",
+        tab="Live",
+        refreshes=False,
+    ),
+    Page("/topics/{topic}/tail-stream", record_streams.tail, "", "Live"),
+    Page(
+        "/topics/{topic}/produce",
+        producing.form,
+        "produce.html",
+        "Topic",
+        tab="Send",
+        refreshes=False,
+    ),
+    Page(
+        "/topics/{topic}/producers",
+        transactions.producers,
+        "producers.html",
+        "Topic",
+        tab="Producers",
+    ),
+    Page("/groups", groups.listed, "groups.html", "Groups", DATA),
+    Page("/groups/{group}", groups.one, "group.html", "Group"),
+    Page("/transactions", transactions.listed, "transactions.html", "Transactions", DATA),
+    Page("/transactions/{transaction}", transactions.one, "transaction.html", "Transaction"),
+    Page(
+        "/hanging-transactions",
+        transactions.find_hanging,
+        "hanging.html",
+        "Hanging transactions",
+        refreshes=False,
+    ),
     Page("/acls", access.acls, "acls.html", "Access lists", ACCESS, refreshes=False),
     Page("/users", access.users, "users.html", "Users", ACCESS, refreshes=False),
     Page("/quotas", quotas.listed, "quotas.html", "Quotas", ACCESS, refreshes=False),
@@ -56,6 +109,12 @@ CHANGES: tuple[Change, ...] = (
     Change("/topics/{topic}/settings", configs.change_of_topic),
     Change("/brokers/{broker}/settings", configs.change_of_broker),
     Change("/settings", configs.change_of_cluster),
+    Change("/topics/{topic}/produce", producing.sending, asks=False),
+    Change("/topics/{topic}/abort", transactions.abortion),
+    Change("/groups/{group}/reset", groups.reset),
+    Change("/groups/{group}/delete", groups.deletion),
+    Change("/groups/{group}/delete-offsets", groups.offsets_deletion),
+    Change("/transactions/{transaction}/end", transactions.termination),
     Change("/acls", access.acl_creation),
     Change("/acls/remove", access.acl_deletion),
     Change("/users", access.user_change),
@@ -65,8 +124,12 @@ CHANGES: tuple[Change, ...] = (
 
 TOPIC_TABS: tuple[tuple[str, str], ...] = (
     ("Partitions", ""),
+    ("Records", "/records"),
+    ("Live", "/tail"),
+    ("Send", "/produce"),
     ("Settings", "/settings"),
     ("Groups", "/groups"),
+    ("Producers", "/producers"),
 )
 """What the pages of one topic are called, and what follows the topic's address."""
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Given
 from moldau.cli.output import BOLD, Output
+from moldau.client.admin.offset_reset_rules import (
+    RESETTABLE,
+    Plan,
+    ResetError,
+    by_time,
+    datetime_ms,
+    duration_ms,
+    shifted,
+    within,
+)
 from moldau.model.names import TopicPartition
 
 if TYPE_CHECKING:
@@ -28,16 +36,10 @@ SCENARIOS = (
     "shift-by",
 )
 LATEST, EARLIEST = -1, -2
-DURATION = re.compile(
-    r"([-+]?)P(?:([-+]?\d+)D)?(?:T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+(?:\.\d*)?)S)?)?",
-    re.IGNORECASE,
-)
 WITHOUT_EXECUTE = (
     "WARN: No action will be performed as the --execute option is missing. Say --dry-run if that"
     " is what you want: a later version will ask for one of the two."
 )
-
-Plan = dict[TopicPartition, int]
 
 
 def reset_offsets(admin: Admin, given: Given, out: Output, groups: list[str]) -> None:
@@ -48,14 +50,17 @@ def reset_offsets(admin: Admin, given: Given, out: Output, groups: list[str]) ->
     for group in groups:
         found = described[group]
         state = "Dead" if isinstance(found, Exception) else found.state
-        if state not in ("Empty", "Dead"):
+        if state not in RESETTABLE:
             out.line(
                 f"\nError: Assignments can only be reset if the group '{group}' is inactive, but"
                 f" the current state is {state}."
             )
             plans[group] = {}
             continue
-        plans[group] = plan(admin, given, out, group, len(groups))
+        try:
+            plans[group] = plan(admin, given, out, group, len(groups))
+        except ResetError as fault:
+            raise UsageFault(str(fault)) from None
         if given.has("execute") and plans[group]:
             admin.alter_group_offsets(group, plans[group]).check()
     if given.has("json"):
@@ -112,7 +117,9 @@ def plan(admin: Admin, given: Given, out: Output, group: str, groups_count: int)
         timestamp = datetime_ms(given.text("to-datetime"))
     else:
         timestamp = int(time.time() * 1000) - duration_ms(given.text("by-duration"))
-    return by_time(admin, partitions, timestamp)
+    found = listed(admin, partitions, timestamp)
+    younger = [tp for tp, offset in found.items() if offset < 0]
+    return by_time(found, listed(admin, younger, LATEST))
 
 
 def scope_of(
@@ -159,40 +166,11 @@ def listed(admin: Admin, partitions: Iterable[TopicPartition], spec: int) -> Pla
     return {tp: found.offset for tp, found in admin.list_offsets(wanted).check().items()}
 
 
-def by_time(admin: Admin, partitions: list[TopicPartition], timestamp: int) -> Plan:
-    """The first record that is not older; the end where all are."""
-    found = listed(admin, partitions, timestamp)
-    ends = listed(admin, [tp for tp, offset in found.items() if offset < 0], LATEST)
-    return {**found, **ends}
-
-
-def shifted(
-    partitions: list[TopicPartition], committed: Mapping[TopicPartition, int], by: int
-) -> Plan:
-    for tp in partitions:
-        if tp not in committed:
-            raise UsageFault(
-                f"Cannot shift offset for partition {tp} since there is no current committed offset"
-            )
-    return {tp: committed[tp] + by for tp in partitions}
-
-
 def within_bounds(admin: Admin, wanted: Plan, out: Output) -> Plan:
-    first, end = listed(admin, wanted, EARLIEST), listed(admin, wanted, LATEST)
-    plan = {}
-    for tp, offset in wanted.items():
-        plan[tp] = min(max(offset, first[tp]), end[tp])
-        if offset > end[tp]:
-            out.remark(
-                f"WARN New offset ({offset}) is higher than latest offset for topic partition"
-                f" {tp}. Value will be set to {end[tp]}"
-            )
-        elif offset < first[tp]:
-            out.remark(
-                f"WARN New offset ({offset}) is lower than earliest offset for topic partition"
-                f" {tp}. Value will be set to {first[tp]}"
-            )
-    return plan
+    moved, remarks = within(wanted, listed(admin, wanted, EARLIEST), listed(admin, wanted, LATEST))
+    for remark in remarks:
+        out.remark(f"WARN {remark}")
+    return moved
 
 
 def from_file(path: str, group: str, groups_count: int) -> Plan:
@@ -214,24 +192,3 @@ def from_file(path: str, group: str, groups_count: int) -> Plan:
         except ValueError:
             raise CommandFault(f"{path}:{number}: {line!r} is not topic,partition,offset") from None
     return plan
-
-
-def datetime_ms(text: str) -> int:
-    """Without a zone it is UTC."""
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageFault(f"{text} is not a time like 2026-01-31T12:30:00.000") from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
-
-
-def duration_ms(text: str) -> int:
-    match = DURATION.fullmatch(text.strip())
-    if match is None or text.strip().upper().rstrip("+-").endswith(("P", "T")):
-        raise UsageFault(f"{text} is not a duration like P1DT2H30M")
-    sign, days, hours, minutes, seconds = match.groups()
-    total = int(days or 0) * 86_400 + int(hours or 0) * 3600 + int(minutes or 0) * 60
-    milliseconds = total * 1000 + round(float(seconds or 0) * 1000)
-    return -milliseconds if sign == "-" else milliseconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.command_clients import java_name, open_admin
@@ -15,7 +15,7 @@ from moldau.model.names import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.client.admin.blocking_admin import Admin
-    from moldau.client.admin.group_admin_results import ProducerState
+    from moldau.client.admin.hanging_transactions import Suspect
 
 LIST = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 DESCRIBE = (
@@ -125,7 +125,7 @@ def find_hanging(given: Given, out: Output) -> None:
     with open_admin(given, out) as admin:
         partitions = scope_of(admin, given)
         rows = []
-        for partition, producer in hanging(admin, given, partitions):
+        for partition, producer in hanging_in(admin, given, partitions):
             minutes = (now_ms() - producer.last_timestamp) // MINUTE_MS
             row = (
                 partition.topic,
@@ -159,33 +159,24 @@ def scope_of(admin: Admin, given: Given) -> list[TopicPartition]:
     ]
 
 
-def hanging(
-    admin: Admin, given: Given, partitions: list[TopicPartition]
-) -> Iterable[tuple[TopicPartition, ProducerState]]:
+def hanging_in(admin: Admin, given: Given, partitions: list[TopicPartition]) -> list[Suspect]:
     """Open in a partition for too long, while no coordinator has them open there."""
-    limit_ms = given.number("max-transaction-timeout") * MINUTE_MS
+    from moldau.client.admin.hanging_transactions import hanging, names_of, suspects
+
     described = admin.describe_producers(
         partitions, broker_id=given.maybe_number("broker-id"), raise_errors=False
     ).outcomes
-    suspects = [
-        (partition, producer)
-        for partition, found in described.items()
-        if not isinstance(found, Exception)
-        for producer in found
-        if producer.transaction_start_offset >= 0 and now_ms() - producer.last_timestamp > limit_ms
-    ]
-    if not suspects:
-        return
-    listed = admin.list_transactions(producer_ids={each.producer_id for _, each in suspects})
-    names = {row.producer_id: row.transactional_id for rows in listed.values() for row in rows}
+    longest_ms = given.number("max-transaction-timeout") * MINUTE_MS
+    found = suspects(described, now_ms(), longest_ms)
+    if not found:
+        return []
+    names = names_of(
+        admin.list_transactions(producer_ids={each.producer.producer_id for each in found})
+    )
     states = (
         admin.describe_transactions(names.values(), raise_errors=False).outcomes if names else {}
     )
-    for partition, producer in suspects:
-        state = states.get(names.get(producer.producer_id, ""))
-        is_known = state is not None and not isinstance(state, Exception)
-        if not is_known or partition not in state.partitions:  # type: ignore[union-attr]
-            yield partition, producer
+    return hanging(found, names, states)
 
 
 def abort(given: Given, out: Output) -> None:

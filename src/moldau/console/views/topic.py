@@ -58,22 +58,21 @@ async def partitions(asked: Asked) -> Shown:
         offsets_fault = error.message
     sizes = cluster_answers.peek_sizes(link)
     by_replica = {} if sizes is None else sizes.value.replicas
-    rows = []
-    for row in shown:
-        tp = TopicPartition(name, row.partition)
-        rows.append(
-            PartitionRow(
-                row.partition,
-                row.leader,
-                row.leader_epoch,
-                row.replicas,
-                row.isr,
-                row.offline_replicas,
-                starts[tp].offset if tp in starts else None,
-                ends[tp].offset if tp in ends else None,
-                by_replica.get((name, row.partition, row.leader)),
-            )
+    rows = [
+        PartitionRow(
+            row.partition,
+            row.leader,
+            row.leader_epoch,
+            row.replicas,
+            row.isr,
+            row.offline_replicas,
+            starts[tp].offset if tp in starts else None,
+            ends[tp].offset if tp in ends else None,
+            by_replica.get((name, row.partition, row.leader)),
         )
+        for row in shown
+        for tp in (TopicPartition(name, row.partition),)
+    ]
     history = link.history
     return {
         "topic": name,

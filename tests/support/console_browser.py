@@ -44,7 +44,7 @@ class Console:
     def post(self, path: str, fields: Mapping[str, str], *, token: str | None = None) -> Answer:
         """As a form of the console, with the token of a page; `token` is another one."""
         if token is None:
-            found = TOKEN.search(self.get(path).text) or TOKEN.search(self.get("/login").text)
+            found = TOKEN.search(self.get(path).text) or TOKEN.search(self.get("/new-topic").text)
             token = "" if found is None else found[1]
         return self._ask("POST", path, urlencode({**fields, "token": token}))
 
