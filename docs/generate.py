@@ -32,6 +32,8 @@ from moldau.config.setting_definition import DAY, HOUR, LONG_MAX, MINUTE, SECOND
 from moldau.config.topic_config import TopicConfig
 from moldau.controller.rules.feature_rules import FEATURES
 from moldau.handlers.routes import ROUTES
+from moldau.metrics.dialects import Dialect, written
+from moldau.metrics.metric_definition import Metric
 from moldau.metrics.table.all_metrics import METRICS
 from moldau.model.errors import Error
 from moldau.wire.apis import APIS
@@ -242,14 +244,15 @@ def metrics() -> str:
         NOTE.format(table="src/moldau/metrics/table"),
         "# Metrics\n",
         "What a broker tells at `metrics.http.listener` ([docs/monitoring.md](../monitoring.md)).\n"
-        "Metrics with quantiles have them as the label `quantile` (0.50 to 0.999, of the last\n"
-        "minutes), and how many were counted since the start under the name with `_count`.\n",
+        "A summary has quantiles as the label `quantile` (0.50 to 0.999, of the last minutes) and\n"
+        "how many were counted since the start under the name with `_count`. With\n"
+        "`metrics.http.dialect=confluent` the second name is used, where it is another.\n",
     ]
     paths = (("/metrics", False), ("/metrics/partitions", True))
     for path, by_partition in paths:
         rows = [
             (
-                f"`{row.prometheus_name}`",
+                names_of(row),
                 row.kind.value,
                 ", ".join(f"`{tag}`" for tag in row.tags),
                 row.sentence,
@@ -262,6 +265,11 @@ def metrics() -> str:
         head = ("Name", "Type", "Labels", "Meaning", "Counted by", "MBean of Apache Kafka")
         parts += [f"## {path}\n", markdown(head, rows)]
     return "\n".join(parts)
+
+
+def names_of(row: Metric) -> str:
+    names = [written(row, dialect).name for dialect in Dialect if row.only in ("", dialect.value)]
+    return "<br>".join(f"`{name}`" for name in dict.fromkeys(names))
 
 
 def markdown(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

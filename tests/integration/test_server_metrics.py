@@ -122,4 +122,5 @@ def test_what_is_no_request_is_refused_and_the_port_may_be_taken(tmp_path: Path)
         second = BrokerProcess(tmp_path / "second", overrides=overrides)
         second.spawn()
         assert second.wait() == 1
+        assert f"metrics.http.listener=127.0.0.1:{port} cannot be had: " in second.log_text
         assert f"failed to bind to 127.0.0.1:{port}: the port is taken." in second.log_text

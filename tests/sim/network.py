@@ -217,6 +217,7 @@ class SimSocket:
     is_ready = True
     has_pending = False
     wants_to_write = False
+    encryption = None
 
     def __init__(self, number: int, loop: SimLoop, in_: Stream, out: Stream) -> None:
         self._number = number

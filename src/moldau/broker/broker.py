@@ -250,12 +250,10 @@ class Broker:
     def _new_server(self, services: Services) -> tuple[Server, list[Listener]]:
         lanes = {PRODUCE: ProduceLane(services)}
         dispatch = Dispatch(
-            routes_of(services),
-            services,
-            self._loop,
-            lanes,
+            *(routes_of(services), services, self._loop, lanes),
             authorizer=services.authorizer,
             quotas=services.quotas,
+            answers=services.answers,
         )
         settings = socket_settings_of(self.config)
         server = self._around.server_type(self._loop, settings, dispatch, OVERLAPPING)

@@ -23,12 +23,14 @@ from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer
 from moldau.handlers.quota_keeping import OPEN_QUOTAS, QuotaKeeper
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Route
+from moldau.metrics.answer_cells import AnswerCells
 from moldau.model.errors import ApiError, Error
 from moldau.model.log_line_limit import LogLimit
 from moldau.net.answers import Answer, Disconnect
 from moldau.net.connection import Connection
 from moldau.net.connection_muting import MutingWait
 from moldau.wire.apis import response_class
+from moldau.wire.error_codes import error_codes
 from moldau.wire.long_messages import is_long
 from moldau.wire.primitives import DecodeError, TooManyEntries
 from moldau.wire.request_framing import API_VERSIONS, Chunk, encode_response, read_request_header
@@ -62,9 +64,11 @@ class Dispatch:
         *,
         authorizer: Authorizer = OPEN_AUTHORIZER,
         quotas: QuotaKeeper = OPEN_QUOTAS,
+        answers: AnswerCells | None = None,
     ) -> None:
         self._authorizer = authorizer
         self._quotas = quotas
+        self._answers = answers or AnswerCells()
         self._routes = routes
         self._services = services
         self._lanes = lanes or {}
@@ -132,6 +136,7 @@ class Dispatch:
         lane = caller.call.lane
         if not throttle_ms or lane is None:
             return [answer]
+        self._answers.throttle(caller.call.api_key, throttle_ms)
         settled = Answer([lane.throttled(answer, throttle_ms)])
         settled.may_be_overtaken = False
         # Once it has its place in the order, the pause comes behind it.
@@ -160,6 +165,9 @@ class Dispatch:
 
     async def encode_aside(self, call: Call, correlation_id: int, response: Message) -> Any:
         """The chunks of a long answer."""
+        codes = await self._beside(error_codes, response)
+        if codes:
+            self._answers.fail(call.api_key, codes)
         return await self._beside(
             encode_response, call.api_key, call.version, correlation_id, response
         )
@@ -195,6 +203,8 @@ class Dispatch:
         rest = bytes(frame[START_BYTES:position]) if is_kept else b""
         call = self._calls[start]
         caller = Caller(call, context, position, rest, self._authorizer, self._quotas)
+        if call.is_old:
+            caller.note_old(self._answers)
         if is_kept:
             connection.memory[start] = caller
         else:
@@ -225,6 +235,8 @@ class Dispatch:
     ) -> list[Chunk]:
         if response is None:
             return []
+        if codes := error_codes(response):
+            self._answers.fail(call.api_key, codes)
         try:
             return encode_response(call.api_key, call.version, correlation_id, response)
         except Exception as fault:
@@ -246,6 +258,7 @@ class Dispatch:
                 _place_of(fault),
                 exc_info=fault if log.isEnabledFor(logging.DEBUG) else None,
             )
+        self._answers.fail(call.api_key, [int(error)])
         response_type = response_class(call.api_key)
         fields = {
             field.name for field in response_type.__fields__ if call.version in field.versions

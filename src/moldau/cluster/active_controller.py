@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -82,7 +83,12 @@ class ActiveController:
     def submit(self, command: object) -> asyncio.Future[Any]: ...
 
     def submit(self, command: object) -> asyncio.Future[Any]:
-        return self.engine.submit(command)
+        cells, began_ns = self.state.elections, time.perf_counter_ns()
+        before = cells.elected
+        future = self.engine.submit(command)
+        if cells.elected != before:
+            future.add_done_callback(lambda _: cells.times.add(time.perf_counter_ns() - began_ns))
+        return future
 
     def insist(self, command: object) -> None:
         """Nobody waits for the outcome, and nobody would ask again: the command is given until it
@@ -101,7 +107,7 @@ class ActiveController:
             self._timers.after(RETRY_MS, lambda: self._insist(command, attempt + 1))
 
         if not self.is_over:
-            self.engine.submit(command).add_done_callback(done)
+            self.submit(command).add_done_callback(done)
 
     def rebalance_later(self, delay_ms: Millis) -> None:
         self._rebalancing = self._timers.after(delay_ms, self._rebalance)

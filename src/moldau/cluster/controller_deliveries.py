@@ -9,7 +9,7 @@ thrown away, and it is told everything anew once it listens.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from moldau.controller.broker_requests.state_requests import VERSIONS, ControlRequest
@@ -80,6 +80,10 @@ class Deliveries:
             self._outbox.drop(broker)
             return
         self._outbox.send(send)
+
+    def waiting(self) -> Mapping[Hashable, int]:
+        """Requests that are not on their way yet, by broker."""
+        return self._outbox.all_waiting()
 
     async def stop(self) -> None:
         await self._outbox.stop()

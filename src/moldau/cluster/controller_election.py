@@ -28,6 +28,7 @@ from moldau.controller.broker_requests.state_requests import RequestWriter
 from moldau.controller.cluster_facts import LiveBroker, Liveness
 from moldau.controller.cluster_machine import ClusterMachine
 from moldau.controller.cluster_state import ClusterState, has_state
+from moldau.controller.election_cells import ElectionCells
 from moldau.engine.engine import Engine
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
@@ -83,6 +84,8 @@ class ControllerElection:
         self._here = here
         self._draw_id = draw_id
         self._active: ActiveController | None = None
+        self.elections = ElectionCells()
+        """Of leaders, in all terms of this broker."""
         self._changed = asyncio.Event()
         self._watch: Watch | None = None
         self._campaign: asyncio.Task[None] | None = None
@@ -297,6 +300,7 @@ class ControllerElection:
             unclean_by_default=config.unclean_leader_election_enable,
             unreadable=loaded.unreadable,
         )
+        state.elections = self.elections
         writer = RequestWriter(self._node_id, term.epoch, config.inter_broker_listener)
         machine = ClusterMachine(state, writer)
         deliveries = Deliveries(

@@ -32,6 +32,7 @@ from moldau.controller.controller_facts import (
     TopicDeleted,
 )
 from moldau.controller.controller_state import ControllerState
+from moldau.controller.election_cells import ElectionCells
 from moldau.metadata import paths
 from moldau.model.cluster import NO_STATE, ClusterImage, PartitionImage, TopicImage
 from moldau.model.names import BrokerId, TopicPartition
@@ -42,6 +43,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 class ClusterState(ControllerState):
     __slots__ = (
         "deleting",
+        "elections",
         "leftovers",
         "liveness",
         "moves_followed",
@@ -67,6 +69,7 @@ class ClusterState(ControllerState):
         """Topics that are in the tree but whose nodes cannot be read: nobody touches them."""
         self.deleting: dict[str, set[Replica]] = {}
         """Topics that are going, with the replicas that nobody has confirmed as gone."""
+        self.elections = ElectionCells()
         self.leftovers: dict[Replica, int] = {}
         """Replicas of partitions that were moved away, until their broker has confirmed that they
         are gone, and the leader epoch of the move."""
@@ -114,6 +117,10 @@ class ClusterState(ControllerState):
 
     def _move(self, fact: PartitionsChanged) -> None:
         topic = self.cluster.topics.get(fact.topic)
+        if topic is not None:
+            for number in fact.changed:
+                if number < len(topic.partitions):
+                    self.elections.see(topic.partitions[number], fact.all_partitions[number])
         if not fact.is_reassigned or topic is None:
             return
         for number in fact.changed:

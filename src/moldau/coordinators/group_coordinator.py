@@ -18,6 +18,7 @@ from moldau.coordinators.coordinator import Coordinator, PlanJob
 from moldau.coordinators.local_markers import OFFSETS_TOPIC, TransactionEnd
 from moldau.engine.shards import Codec, ShardMachine
 from moldau.engine.timers import Timers
+from moldau.metrics.group_cells import GroupCells
 from moldau.model.clock import Clock
 from moldau.model.cluster import ClusterImage
 from moldau.model.names import BrokerId, Millis
@@ -36,6 +37,7 @@ class GroupCoordinator(Coordinator):
         clock: Clock,
         timers: Timers,
     ) -> None:
+        self.cells = GroupCells()
         super().__init__(
             OFFSETS_TOPIC, node_id, config=config, replicas=replicas, clock=clock, timers=timers
         )
@@ -107,9 +109,11 @@ class GroupCoordinator(Coordinator):
         return Loaded()
 
     def _write_log_lines(self, partition: int, facts: Sequence[object]) -> None:
+        from moldau.groups.group_counts import count
         from moldau.groups.group_log_lines import log_line
 
         for fact in facts:
+            count(fact, self.cells)
             line = log_line(fact, self._node_id, partition)
             if line is not None:
                 logging.getLogger(line.logger).info("%s", line.text)

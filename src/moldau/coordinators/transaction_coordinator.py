@@ -99,6 +99,11 @@ class TransactionCoordinator(Coordinator):
             settling.cancel()
         await asyncio.sleep(0)
 
+    @property
+    def markers_waiting(self) -> int:
+        """Messages with markers that are not on their way yet."""
+        return sum(self._outbox.all_waiting().values())
+
     # Asking
 
     async def stored(self, future: asyncio.Future[R], deadline_ms: Millis | None = None) -> R:

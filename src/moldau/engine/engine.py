@@ -96,6 +96,11 @@ class Engine:
     def is_running(self) -> bool:
         return self._stopped_with is None
 
+    @property
+    def unfinished(self) -> int:
+        """Commands whose answer waits for the journal."""
+        return len(self._held)
+
     @overload
     def submit(self, command: Command[R]) -> asyncio.Future[R]: ...
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -48,6 +48,10 @@ class Outbox:
     def waiting(self, destination: Hashable) -> int:
         """Messages that are not on their way yet."""
         return len(self._queues.get(destination, ()))
+
+    def all_waiting(self) -> Mapping[Hashable, int]:
+        """The same, by destination."""
+        return {destination: len(queue) for destination, queue in self._queues.items()}
 
     def drop(self, destination: Hashable) -> None:
         """Give up what waits for this destination."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -34,6 +34,7 @@ FACTS_PER_TURN = 250
 """Facts that are replayed at a time; then the loop does something else."""
 
 
+LOAD_TIMES_MAX = 100
 RETRY_MS = 30_000
 """After this a log that could not be loaded is tried again."""
 
@@ -147,6 +148,8 @@ class Shards:
         self._loading: asyncio.Task[None] | None = None
         self._is_stopped = False
         self._missing_because = ""
+        self.load_times_ms: deque[Millis] = deque(maxlen=LOAD_TIMES_MAX)
+        """Of the last partitions that were loaded."""
 
     # Asking
 
@@ -159,6 +162,12 @@ class Shards:
     def partitions(self) -> list[int]:
         """Those that are led here and loaded."""
         return [partition for partition, shard in self._shards.items() if shard.engine is not None]
+
+    def states(self) -> Counter[str]:
+        """How many partitions are active, loading, failed."""
+        states = Counter(active=len(self.partitions()), failed=len(self._failed))
+        states["loading"] = len(self._shards) - states["active"]
+        return states
 
     def machines(self) -> list[ShardMachine]:
         """Of the partitions that are led here and loaded."""
@@ -333,13 +342,10 @@ class Shards:
                     if shard.is_dropped:
                         return
         self._run(shard, shard.log, machine)
-        log.info(
-            "loaded partition=%s-%d facts=%d took_ms=%d",
-            self.topic,
-            shard.partition,
-            count,
-            self._clock.monotonic_ms() - began_ms,
-        )
+        took_ms = self._clock.monotonic_ms() - began_ms
+        self.load_times_ms.append(took_ms)
+        text = "loaded partition=%s-%d facts=%d took_ms=%d"
+        log.info(text, self.topic, shard.partition, count, took_ms)
 
     def _load_ended(self, shard: _Shard, task: asyncio.Task[None]) -> None:
         self._loading = None

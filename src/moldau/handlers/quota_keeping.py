@@ -133,19 +133,20 @@ async def counted(serve: Served, request: Any, ctx: RequestContext, on: Services
         response = await usage.timed(serve(request, ctx, on))
     except ApiError as refusal:
         refusal.throttle_ms = on.quotas.settle(ctx, refusal)
-        await _pause(ctx, refusal.throttle_ms)
+        await _pause(ctx, refusal.throttle_ms, on)
         raise
     throttle_ms = on.quotas.settle(ctx, response)
     if hasattr(response, "throttle_time_ms"):
         # A handler may have found a reason of its own.
         throttle_ms = max(throttle_ms, response.throttle_time_ms)
         response.throttle_time_ms = throttle_ms
-    await _pause(ctx, throttle_ms)
+    await _pause(ctx, throttle_ms, on)
     return response
 
 
-async def _pause(ctx: RequestContext, throttle_ms: Millis) -> None:
+async def _pause(ctx: RequestContext, throttle_ms: Millis, on: Services) -> None:
     if throttle_ms > 0 and ctx.connection is not None:
+        on.answers.throttle(ctx.api_key, throttle_ms)
         # The answer gets its place in the order, and the pause comes behind it.
         await asyncio.sleep(0)
         ctx.connection.pause(throttle_ms)

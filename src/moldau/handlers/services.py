@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer
 from moldau.handlers.quota_keeping import OPEN_QUOTAS, QuotaKeeper
 from moldau.handlers.request_context import RequestContext
+from moldau.metrics.answer_cells import AnswerCells
 
 if TYPE_CHECKING:
     from moldau.cluster.cluster_controller import ClusterController
@@ -161,5 +162,7 @@ class Services:
     passwords: PasswordKeeper = PLAIN_PASSWORDS
     telemetry: Telemetry | None = None
     """None where nobody looks at the metrics of clients."""
+    answers: AnswerCells = field(default_factory=AnswerCells)
+    """What became of requests, for the metrics."""
     member: ClusterMember | None = None
     """None where the broker stands alone."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from moldau.metadata.store import (
 from moldau.metadata.watch_registry import Watches, WatchHandle
 from moldau.metadata.znode_tree import check_path
 from moldau.metadata.zookeeper_access import ZooKeeperAccess, acls_of, new_client
+from moldau.metrics.zookeeper_cells import ZooKeeperCells
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -61,6 +63,7 @@ class ZooKeeperStore:
         self._listeners: list[Callable[[SessionState], None]] = []
         self._unanswered = 0
         self._is_closed = False
+        self.cells = ZooKeeperCells()
         self._reviving: asyncio.Future[object] | None = None
 
     @property
@@ -142,8 +145,10 @@ class ZooKeeperStore:
         if self._is_closed:
             return
         first = not connected.is_set()
+        self.cells.state = state
         match state:
             case "CONNECTED":
+                self.cells.connects += 1
                 connected.set()
                 if first:
                     return
@@ -152,9 +157,11 @@ class ZooKeeperStore:
                     self._set_watch(path)
                 self._watches.tell_all()
             case "SUSPENDED":
+                self.cells.disconnects += 1
                 log.warning("[ZooKeeperClient Kafka server] Disconnected from ZooKeeper.")
                 self._tell_session(SessionState.SUSPENDED)
             case "LOST" if not first:
+                self.cells.expiries += 1
                 log.warning("[ZooKeeperClient Kafka server] Session expired.")
                 self._tell_session(SessionState.EXPIRED)
                 self._revive_later()
@@ -321,12 +328,14 @@ class ZooKeeperStore:
             future.set_exception(StoreUnavailable(path, reason))
             return future
         self._unanswered += 1
+        began_ns = time.perf_counter_ns()
         timeout_s = (self._access.session_timeout_ms + self._access.connection_timeout_ms) / 1000
         timer = loop.call_later(timeout_s, _give_up, future, path, timeout_s)
 
         def answered(result: Any) -> None:
             timer.cancel()
             self._unanswered -= 1
+            self.cells.latency.add(time.perf_counter_ns() - began_ns)
             if not future.done():
                 _settle(future, result, path, expected)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 CELLS = 96
 """The last begins after 53 hours."""
+NS_PER_MS = 1e6
 QUANTILES = (("0.50", 0.5), ("0.75", 0.75), ("0.95", 0.95), ("0.98", 0.98), ("0.99", 0.99))
 ALL_QUANTILES = (*QUANTILES, ("0.999", 0.999))
 
@@ -46,11 +47,13 @@ class Summary(NamedTuple):
     """What is told of durations."""
 
     number: int
-    milliseconds: tuple[tuple[str, float], ...]
+    quantiles: tuple[tuple[str, float], ...]
     """By the name of the quantile."""
 
 
-def summary(parts: Iterable[DurationCells], zeros: Iterable[DurationCells] = ()) -> Summary:
+def summary(
+    parts: Iterable[DurationCells], zeros: Iterable[DurationCells] = (), unit: float = NS_PER_MS
+) -> Summary:
     """Of all the `parts` together; what is in `zeros` has taken no time at all."""
     parts, zeros = list(parts), list(zeros)
     together = [0] * CELLS
@@ -58,11 +61,13 @@ def summary(parts: Iterable[DurationCells], zeros: Iterable[DurationCells] = ())
         together = [sum(pair) for pair in zip(together, each.recent(), strict=True)]
     together[0] += sum(sum(each.recent()) for each in zeros)
     count = sum(each.count for each in (*parts, *zeros))
-    return Summary(count, tuple((name, _quantile(together, of)) for name, of in ALL_QUANTILES))
+    return Summary(
+        count, tuple((name, _quantile(together, of, unit)) for name, of in ALL_QUANTILES)
+    )
 
 
-def _quantile(cells: list[int], of: float) -> float:
-    """In milliseconds; within a cell they count as spread evenly."""
+def _quantile(cells: list[int], of: float, unit: float) -> float:
+    """Within a cell they count as spread evenly."""
     total = sum(cells)
     if not total:
         return 0.0
@@ -70,7 +75,7 @@ def _quantile(cells: list[int], of: float) -> float:
     for number, count in enumerate(cells):
         if count and seen + count >= wanted:
             low, high = _begin_ns(number), _begin_ns(number + 1)
-            return round((low + (high - low) * (wanted - seen) / count) / 1e6, 4)
+            return round((low + (high - low) * (wanted - seen) / count) / unit, 4)
         seen += count
     raise AssertionError("the quantile of a part is in one of the cells")
 

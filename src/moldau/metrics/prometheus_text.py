@@ -8,58 +8,62 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from moldau.metrics.dialects import Dialect, Written, label_name, written
 from moldau.metrics.duration_cells import Summary
 from moldau.metrics.metric_definition import Kind, Metric, Samples
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def family(metric: Metric, samples: Samples) -> Iterator[str]:
+def family(metric: Metric, samples: Samples, dialect: Dialect = Dialect.STRIMZI) -> Iterator[str]:
     """The lines of one metric; none if there are no samples. An empty one is a place to rest."""
+    how = written(metric, dialect)
     if metric.kind is Kind.QUANTILES:
-        yield from _quantiles(metric, samples)
+        yield from _quantiles(metric, samples, how)
         return
-    name, is_begun = metric.prometheus_name, False
+    name, is_begun = how.name, False
+    tags = tuple(map(label_name, how.tags))
     for sample in samples:
         if sample is None:
             yield ""
             continue
         if not is_begun:
             is_begun = True
-            yield _head(name, metric.kind, metric.sentence)
+            yield _head(how, metric.sentence)
         values, value = sample
-        yield f"{name}{_labels(metric.tags, values)} {_number(value)}\n"
+        yield f"{name}{_labels(tags, values)} {_number(value)}\n"
 
 
-def _quantiles(metric: Metric, samples: Samples) -> Iterator[str]:
-    """A count and a bare name with quantiles, as two families: lines of one stand together."""
-    name = metric.prometheus_name
-    summaries: list[tuple[tuple[str, ...], Summary]] = []
+def _quantiles(metric: Metric, samples: Samples, how: Written) -> Iterator[str]:
+    """Of each the quantiles, then the count."""
+    tags, is_begun = tuple(map(label_name, how.tags)), False
+    with_quantile = (*tags, "quantile")
     for sample in samples:
         if sample is None:
             yield ""
-        else:
-            summaries.append(sample)
-    if not summaries:
-        return
-    yield _head(f"{name}_count", Kind.COUNTER, f"{metric.sentence} How many.")
-    for values, summary in summaries:
-        yield f"{name}_count{_labels(metric.tags, values)} {summary.number}\n"
-    yield _head(name, Kind.GAUGE, metric.sentence)
-    tags = (*metric.tags, "quantile")
-    for values, summary in summaries:
-        for quantile, value in summary.milliseconds:
-            yield f"{name}{_labels(tags, (*values, quantile))} {_number(value)}\n"
+            continue
+        if not is_begun:
+            is_begun = True
+            yield _head(how, metric.sentence)
+        values, summary = sample
+        assert isinstance(summary, Summary)
+        for quantile, value in summary.quantiles:
+            labels = _labels(with_quantile, (*values, quantile))
+            yield f"{how.name}{labels} {_number(value)}\n"
+        yield f"{how.count_name}{_labels(tags, values)} {summary.number}\n"
 
 
-def _head(name: str, kind: Kind, sentence: str) -> str:
+def _head(how: Written, sentence: str) -> str:
     text = sentence.replace("\\", "\\\\").replace("\n", "\\n")
-    return f"# HELP {name} {text}\n# TYPE {name} {kind.value}\n"
+    return f"# HELP {how.name} {text}\n# TYPE {how.name} {how.type}\n"
 
 
 def _labels(tags: tuple[str, ...], values: tuple[str, ...]) -> str:
     if not values:
         return ""
+    if len(values) != len(tags):
+        # A quantile of the sum of all.
+        tags = tags[-len(values) :]
     pairs = ",".join(f'{tag}="{_escaped(value)}"' for tag, value in zip(tags, values, strict=True))
     return f"{{{pairs}}}"
 

@@ -13,10 +13,17 @@ class TrafficCells:
     __slots__ = (
         "bytes_in",
         "bytes_out",
+        "bytes_rejected",
         "failed_fetches",
         "failed_produces",
+        "fetch_conversions",
         "fetches",
+        "invalid_checksums",
+        "invalid_formats",
+        "invalid_sequences",
+        "keyless",
         "messages_in",
+        "produce_conversions",
         "produces",
         "replicas",
         "replication_bytes_in",
@@ -33,6 +40,13 @@ class TrafficCells:
         self.failed_produces = 0
         self.fetches = 0
         self.failed_fetches = 0
+        self.bytes_rejected = 0
+        self.produce_conversions = 0
+        self.fetch_conversions = 0
+        self.invalid_checksums = 0
+        self.invalid_formats = 0
+        self.invalid_sequences = 0
+        self.keyless = 0
         self.replicas = 0
         """How many replicas here count into them."""
 

@@ -13,8 +13,9 @@ import socket
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moldau.net.connection import host_of
+from moldau.metrics.listener_cells import ListenerCells
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
+from moldau.net.transport import host_of
 
 if TYPE_CHECKING:
     from moldau.net.server import Server
@@ -53,8 +54,10 @@ class Acceptor:
         )
         self.listener = listener._replace(port=self._socket.getsockname()[1])
         self.connection_count = 0
+        self.cells = ListenerCells()
         self._is_open = False
         self._is_accepting = False
+        self._blocked_since = 0.0
         self._resumption: asyncio.TimerHandle | None = None
         self._held: tuple[socket.socket, tuple[Any, ...]] | None = None
         """Who came faster than the limits allow: let in when its time has come."""
@@ -94,11 +97,15 @@ class Acceptor:
         if not self._is_accepting:
             self._server.loop.add_reader(self._socket.fileno(), self._acceptable)
             self._is_accepting = True
+            if self._blocked_since:
+                blocked = self._server.loop.time() - self._blocked_since
+                self.cells.blocked_ns += int(blocked * 1e9)
 
     def _pause(self) -> None:
         if self._is_accepting:
             self._server.loop.remove_reader(self._socket.fileno())
             self._is_accepting = False
+            self._blocked_since = self._server.loop.time()
 
     def _has_place(self) -> bool:
         settings, name = self._server.settings, self.listener.name

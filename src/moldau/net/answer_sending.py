@@ -44,6 +44,11 @@ class AnswerSender:
         """Requests that are answered and not sent yet."""
 
     @property
+    def encryption(self) -> tuple[str, str] | None:
+        """Cipher and protocol; None if there is no encryption, or none yet."""
+        return self._transport.encryption
+
+    @property
     def bytes_unsent(self) -> int:
         return self._outgoing.bytes_unsent
 

@@ -16,6 +16,10 @@ class Disconnect(Exception):
     """The client broke the protocol: the connection ends, and the log says why in one line."""
 
 
+class SessionExpired(Disconnect):
+    """The client should have logged in again."""
+
+
 class Answer:
     """`chunks` is None until the request is answered."""
 

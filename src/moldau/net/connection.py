@@ -23,7 +23,7 @@ from moldau.net.answers import Answer, Disconnect, Pause
 from moldau.net.login import Login, log_failure
 from moldau.net.loop_time import LoopTime
 from moldau.net.received_bytes import READ_BYTES, ReceivedBytes
-from moldau.net.transport import HandshakeFault, Transport
+from moldau.net.transport import HandshakeFault, Transport, bytes_moved, host_of
 from moldau.security.naming.principal import ANONYMOUS, Principal
 from moldau.wire.request_framing import Chunk
 
@@ -41,11 +41,6 @@ _api_key_at = struct.Struct(">h").unpack_from
 
 
 Begin = Callable[["Connection", memoryview], "list[Chunk] | Answer"]
-
-
-def host_of(peer: tuple[Any, ...]) -> str:
-    """An IPv4 client that came through an IPv6 socket is still known by its IPv4 address."""
-    return str(peer[0]).removeprefix("::ffff:")
 
 
 class Connection(AnswerSender):
@@ -117,6 +112,16 @@ class Connection(AnswerSender):
     def is_waiting(self) -> bool:
         """Whether an answer is being worked on: then silence is not idleness."""
         return bool(self._waiting)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the client has said who it is, or need not."""
+        return self._login is None
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether something has come that waits for the answer to what came before."""
+        return bool(self._waiting) and self._inbox.end > 0
 
     @property
     def buffer_bytes(self) -> int:
@@ -440,5 +445,6 @@ class Connection(AnswerSender):
         self._outgoing.drop()
         self._inbox.let_go()
         self._server.logins.forget(self)
+        self.acceptor.cells.leave(bytes_moved(self._transport.fileno()))
         self._transport.close()
         self._server.forget(self)

@@ -22,6 +22,8 @@ class LoginStep(NamedTuple):
     """Who the client is, if that is certain now: then its requests are served."""
     refusal: str = ""
     """Why the client is turned away, for the log; then the answer leaves late and is the last."""
+    is_renewal: bool = False
+    """A client that was known already has logged in again."""
     is_request: bool = False
     """The frame is an ordinary request: it is to be served, after the rest of this step."""
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from moldau.net.beside_loop import beside_loop
-from moldau.net.connection import host_of
+from moldau.net.transport import host_of
 
 LOOKUPS_MAX = 16
 SECONDS_MAX = 5.0

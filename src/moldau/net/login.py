@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.model.log_line_limit import LogLimit
-from moldau.net.answers import Answer, Pause
+from moldau.net.answers import Answer, Pause, SessionExpired
 from moldau.net.entrance import Authenticator
 from moldau.security.naming.principal import Principal
 from moldau.wire.request_framing import Chunk
@@ -58,13 +58,20 @@ class Login:
 
     def begin(self, connection: Connection, frame: memoryview) -> list[Chunk] | Answer:
         """In the place of whoever answers requests."""
-        step = self._authenticator.take(frame)
+        cells = connection.acceptor.cells
+        try:
+            step = self._authenticator.take(frame)
+        except SessionExpired:
+            cells.expired += 1
+            raise
         if step.refusal:
             log_failure(connection, step.refusal)
+            cells.failed_renewals += connection.is_known
             seconds = self._server.settings.failed_login_delay_ms / 1000
             answer: list[Chunk] = [] if step.answer is None else [step.answer]
             end = partial(connection.end_after, LAST_WORD_SECONDS if answer else 0.0)
             return Pause(self._server.loop, seconds, end, answer)
+        cells.renewals += step.is_renewal
         if step.principal is not None:
             self._let_in(connection, step.principal)
         if step.is_request:
@@ -72,6 +79,7 @@ class Login:
         return [] if step.answer is None else [step.answer]
 
     def _let_in(self, connection: Connection, principal: Principal) -> None:
+        connection.acceptor.cells.logins += not connection.is_known
         self._server.logins.forget(connection)
         connection.let_in(principal, self.begin if self._authenticator.stays else None)
 
@@ -112,6 +120,7 @@ class Logins:
 
 
 def log_failure(connection: Connection, reason: str) -> None:
+    connection.acceptor.cells.failed_logins += not connection.is_known
     log.info(
         "Failed authentication with /%s (channelId=%s) (%s)",
         connection.client_host,

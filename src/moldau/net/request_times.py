@@ -31,7 +31,7 @@ UNSENT_MAX = 1_000
 class RequestCells:
     """What is counted of one kind of request."""
 
-    __slots__ = ("at_once", "local", "remote", "send", "total", "versions")
+    __slots__ = ("at_once", "local", "remote", "send", "sizes", "total", "versions")
 
     def __init__(self) -> None:
         self.versions = [0] * 256
@@ -42,9 +42,11 @@ class RequestCells:
         self.local = DurationCells()
         self.remote = DurationCells()
         self.send = DurationCells()
+        self.sizes = DurationCells()
+        """Bytes of the requests."""
 
     def turn(self) -> None:
-        for each in (self.at_once, self.total, self.local, self.remote, self.send):
+        for each in (self.at_once, self.total, self.local, self.remote, self.send, self.sizes):
             each.turn()
 
 
@@ -76,6 +78,8 @@ class RequestTimes:
         if cells is None:
             cells = self.cells[frame[1]] = RequestCells()
         cells.versions[frame[3]] += 1
+        size = len(frame)
+        cells.sizes.cells[(size * size).bit_length()] += 1
         now_ns = self.now_ns()
         if answer.__class__ is list and len(answer) == 1 and len(answer[0]) < SMALL_BYTES:
             took_ns = now_ns - connection.read_ns
@@ -83,8 +87,10 @@ class RequestTimes:
             return answer
         if frame[1] == FETCH and connection.is_follower:
             cells.versions[frame[3]] -= 1
+            cells.sizes.cells[(size * size).bit_length()] -= 1
             cells = self._of_followers()
             cells.versions[frame[3]] += 1
+            cells.sizes.cells[(size * size).bit_length()] += 1
         timed = TimedRequest(cells, connection.read_ns, now_ns)
         if isinstance(answer, Answer):
             answer.timed = timed

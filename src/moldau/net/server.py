@@ -116,6 +116,10 @@ class Server:
     def listeners(self) -> list[Listener]:
         return [acceptor.listener for acceptor in self._acceptors]
 
+    @property
+    def acceptors(self) -> list[Acceptor]:
+        return list(self._acceptors)
+
     def start(self) -> None:
         for acceptor in self._acceptors:
             acceptor.open()
@@ -178,6 +182,7 @@ class Server:
         self.connections.add(connection)
         self._per_ip[connection.client_host] += 1
         acceptor.connection_count += 1
+        acceptor.cells.opened += 1
         self._make_room()
 
     def _make_room(self) -> None:

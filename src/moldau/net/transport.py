@@ -10,13 +10,17 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import struct
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from moldau.model.file_regions import OpenFile
 
 Octets = bytes | memoryview
 
+_BYTES = struct.Struct("=QQ")
+_BYTES_AT = 120
+"""`tcpi_bytes_acked` and `tcpi_bytes_received` of `struct tcp_info`, since Linux 4.1."""
 COPY_BYTES = 256 * 1024
 """Read at once where the kernel cannot send from the file itself."""
 SENDFILE_UNAVAILABLE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSOCK, errno.ENOTSUP}
@@ -42,6 +46,10 @@ class Transport(Protocol):
     @property
     def wants_to_write(self) -> bool:
         """Whether bytes of the transport's own wait for the descriptor to be writable."""
+
+    @property
+    def encryption(self) -> tuple[str, str] | None:
+        """Cipher and protocol; None if bytes are sent as they are."""
 
     def fileno(self) -> int: ...
 
@@ -69,6 +77,7 @@ class PlainTransport:
     is_ready = True
     has_pending = False
     wants_to_write = False
+    encryption = None
     close: Callable[[], None]
     fileno: Callable[[], int]
     receive_into: Callable[..., int]
@@ -99,3 +108,29 @@ class PlainTransport:
 
     def flush(self) -> None:
         pass
+
+
+def bytes_moved(descriptor: int) -> tuple[int, int] | None:
+    """From the client and to it; None where the kernel does not tell."""
+    option = getattr(socket, "TCP_INFO", None)
+    if option is None or descriptor < 0:
+        return None
+    try:
+        view = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, descriptor)
+    except OSError:
+        return None
+    try:
+        told = view.getsockopt(socket.IPPROTO_TCP, option, _BYTES_AT + _BYTES.size)
+    except OSError:
+        return None
+    finally:
+        view.detach()  # the descriptor is another's
+    if len(told) < _BYTES_AT + _BYTES.size:
+        return None
+    sent, received = _BYTES.unpack_from(told, _BYTES_AT)
+    return received, sent
+
+
+def host_of(peer: tuple[Any, ...]) -> str:
+    """An IPv4 client that came through an IPv6 socket is still known by its IPv4 address."""
+    return str(peer[0]).removeprefix("::ffff:")

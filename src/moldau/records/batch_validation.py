@@ -56,14 +56,23 @@ RecordError = tuple[int, str]
 """Index of the record in its batch, and what is wrong with it."""
 
 
+CountedAs = Literal["", "invalid_checksums", "invalid_formats", "invalid_sequences", "keyless"]
+
+
 class RecordsRefused(ApiError):
     """A batch that is not stored; `record_errors` names records where single ones are at fault."""
 
     def __init__(
-        self, error: Error, message: str, record_errors: Sequence[RecordError] = ()
+        self,
+        error: Error,
+        message: str,
+        record_errors: Sequence[RecordError] = (),
+        counted_as: CountedAs = "",
     ) -> None:
+        """`counted_as` is the cell of the topic that counts such batches."""
         super().__init__(error, message)
         self.record_errors = list(record_errors)
+        self.counted_as = counted_as
 
 
 class LongBatch(Exception):
@@ -156,7 +165,9 @@ def _check_batch(records: memoryview, header: BatchHeader, rules: ProduceRules) 
         raise _too_large(len(records), rules)
     elif crc32c(records[CRC_START:]) != header.crc:
         raise RecordsRefused(
-            Error.CORRUPT_MESSAGE, f"the batch does not have its checksum of {header.crc}"
+            Error.CORRUPT_MESSAGE,
+            f"the batch does not have its checksum of {header.crc}",
+            counted_as="invalid_checksums",
         )
     elif record_count <= 0:
         fault = f"a batch cannot have {record_count} records"
@@ -174,7 +185,7 @@ def _check_batch(records: memoryview, header: BatchHeader, rules: ProduceRules) 
         )
     else:
         return
-    raise RecordsRefused(Error.INVALID_RECORD, fault)
+    raise RecordsRefused(Error.INVALID_RECORD, fault, counted_as="invalid_sequences")
 
 
 def _only_batch(records: memoryview) -> memoryview:
@@ -200,7 +211,9 @@ def _refusal_of_fragment(records: memoryview) -> RecordsRefused:
     magic = records[MAGIC_POSITION]
     if magic != MAGIC_V2:
         return RecordsRefused(
-            Error.INVALID_RECORD, f"record batches must be of format {MAGIC_V2}, not {magic}"
+            Error.INVALID_RECORD,
+            f"record batches must be of format {MAGIC_V2}, not {magic}",
+            counted_as="invalid_formats",
         )
     return RecordsRefused(Error.CORRUPT_MESSAGE, f"a batch is at least {HEADER_BYTES} bytes")
 
@@ -217,7 +230,9 @@ def _whole_batch_bytes(records: memoryview) -> int:
         )
     if records[MAGIC_POSITION] > MAGIC_V2:
         raise RecordsRefused(
-            Error.CORRUPT_MESSAGE, f"record batch format {records[MAGIC_POSITION]} is unknown"
+            Error.CORRUPT_MESSAGE,
+            f"record batch format {records[MAGIC_POSITION]} is unknown",
+            counted_as="invalid_formats",
         )
     return size_bytes if size_bytes <= len(records) else 0
 
@@ -276,6 +291,7 @@ def _refusal_by_record(
         f"{keyless + untimely} of {header.record_count} records were refused;"
         f" the first: {record_errors[0][1]}",
         record_errors,
+        "keyless" if keyless else "",
     )
 
 

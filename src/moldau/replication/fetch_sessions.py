@@ -247,7 +247,7 @@ class IncrementalFetch(FetchContext):
 
 
 class FetchSessions:
-    __slots__ = ("_held", "_new_id", "_sessions", "_slots")
+    __slots__ = ("_held", "_new_id", "_sessions", "_slots", "evictions")
 
     def __init__(self, slots: int, new_id: Callable[[], int]) -> None:
         """`new_id` gives random numbers of 31 bits."""
@@ -257,6 +257,7 @@ class FetchSessions:
         """The least recently used first."""
         self._held = 0
         """Partitions that they remember."""
+        self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -359,6 +360,7 @@ class FetchSessions:
         oldest = next(iter(self._sessions.values()))
         if now - oldest.used_ms > EVICTION_AFTER_MS:
             self._drop(oldest.id)
+            self.evictions += 1
             return True
         candidates = [
             (session.is_follower, len(session.partitions), session.id)
@@ -370,4 +372,5 @@ class FetchSessions:
         if least is None or least > (is_follower, partition_count, 0):
             return False
         self._drop(least[2])
+        self.evictions += 1
         return True

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from moldau.broker.monitoring.metric_readers import READERS
+from moldau.metrics.dialects import Dialect, metrics_in, written
 from moldau.metrics.duration_cells import DurationCells, summary
 from moldau.metrics.metric_definition import counter, gauge, prometheus_name, quantiles
 from moldau.metrics.prometheus_text import family
@@ -16,7 +17,9 @@ from moldau.metrics.traffic_cells import Traffic
 
 def test_every_row_has_one_reader_and_every_reader_a_row() -> None:
     assert {row.bean for row in METRICS} == set(READERS)
-    assert len(METRICS) == len({row.prometheus_name for row in METRICS})
+    for dialect in Dialect:
+        rows = metrics_in(dialect, METRICS)
+        assert len(rows) == len({written(row, dialect).name for row in rows})
 
 
 @pytest.mark.parametrize("row", METRICS, ids=lambda row: row.prometheus_name)
@@ -71,22 +74,46 @@ def test_what_has_no_samples_is_not_named_and_rests_are_kept() -> None:
     assert list(family(row, [None])) == [""]
 
 
-def test_quantiles_and_their_count_are_two_families() -> None:
+def test_quantiles_and_their_count_are_a_summary() -> None:
     cells = DurationCells()
     for _ in range(100):
         cells.add(8_000_000)
     row = quantiles("some_ms", ("request",), "Some.", "here")
     lines = "".join(family(row, [(("Fetch",), summary([cells]))])).splitlines()
-    assert lines[2] == 'some_ms_count{request="Fetch"} 100'
-    assert lines[4] == "# TYPE some_ms gauge"
-    assert len(lines) == 11
+    assert lines[1] == "# TYPE some_ms summary"
+    assert lines[2].startswith('some_ms{request="Fetch",quantile="0.50"} ')
+    assert lines[-1] == 'some_ms_count{request="Fetch"} 100'
+    assert len(lines) == 9
+
+
+def test_the_other_dialect_has_its_own_names_and_no_types() -> None:
+    row = counter(
+        "kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec", ("topic",), "Some.", "here"
+    )
+    text = "".join(family(row, [(("t",), 3)], Dialect.CONFLUENT))
+    assert "# TYPE kafka_server_brokertopicmetrics_bytesinpersec untyped\n" in text
+    assert text.endswith('kafka_server_brokertopicmetrics_bytesinpersec{topic="t"} 3\n')
+    sockets = gauge(
+        "kafka.server:type=socket-server-metrics/connection-count",
+        ("listener", "networkProcessor"),
+        "Some.",
+        "here",
+    )
+    assert written(sockets, Dialect.CONFLUENT)[:3] == (
+        "kafka_server_socketservermetrics_connection_count",
+        "gauge",
+        ("listener", "network_processor"),
+    )
+    times = quantiles("kafka.network:type=RequestMetrics,name=TotalTimeMs", ("request",), "S.", "h")
+    lines = "".join(family(times, [(("Fetch",), summary([]))], Dialect.CONFLUENT)).splitlines()
+    assert lines[-1] == 'kafka_network_requestmetrics_totaltimems{request="Fetch"} 0'
 
 
 def test_quantiles_are_within_half_an_octave() -> None:
     cells = DurationCells()
     for ms in range(1, 1001):
         cells.add(ms * 1_000_000)
-    found = dict(summary([cells]).milliseconds)
+    found = dict(summary([cells]).quantiles)
     for name, truth in (("0.50", 500), ("0.95", 950), ("0.99", 990), ("0.999", 999)):
         assert truth / 1.42 <= found[name] <= truth * 1.42
 
@@ -96,12 +123,12 @@ def test_quantiles_forget_what_the_count_keeps() -> None:
     cells.add(5_000_000_000)
     cells.turn()
     cells.add(1_000_000)
-    assert dict(summary([cells]).milliseconds)["0.999"] > 1000
+    assert dict(summary([cells]).quantiles)["0.999"] > 1000
     cells.turn()
-    assert dict(summary([cells]).milliseconds)["0.999"] < 2
+    assert dict(summary([cells]).quantiles)["0.999"] < 2
     assert summary([cells]).number == 2
     cells.turn()
-    assert summary([cells]).milliseconds[0] == ("0.50", 0.0)
+    assert summary([cells]).quantiles[0] == ("0.50", 0.0)
 
 
 def test_what_took_no_time_counts_for_the_quantiles() -> None:
@@ -111,8 +138,8 @@ def test_what_took_no_time_counts_for_the_quantiles() -> None:
         answered.add(50_000)
     told = summary([waited], [answered])
     assert told.number == 100
-    assert dict(told.milliseconds)["0.98"] == 0
-    assert dict(told.milliseconds)["0.999"] > 700
+    assert dict(told.quantiles)["0.98"] == 0
+    assert dict(told.quantiles)["0.999"] > 700
 
 
 def test_cells_of_a_topic_go_with_its_last_replica_and_stay_in_the_sum() -> None:

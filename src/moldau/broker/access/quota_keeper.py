@@ -7,7 +7,7 @@ for a kind of quota that nobody has.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from moldau.config.broker_config import BrokerConfig
@@ -18,6 +18,7 @@ from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis
 from moldau.security.quotas.budgets import Budgets, RateBudget, TokenBudget, Window
+from moldau.security.quotas.client_limits import Tags
 from moldau.security.quotas.quota_entities import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -117,6 +118,22 @@ class ClientQuotaKeeper:
         for budgets in self._by_key.values():
             budgets.drop_idle(now)
         self._shares.clear()
+
+    def used(self) -> Iterator[tuple[str, Tags, float, float]]:
+        """Of every budget: the kind of quota, whose it is, what is spent of it by the second, and
+        how long (ms) its clients would have to wait now. Of changes what is left, in the place of
+        what is spent."""
+        now = self._now_ms()
+        rates = {"Produce": self._produce, "Fetch": self._fetch, "Request": self._request}
+        for kind, budgets in rates.items():
+            for tags, budget in list(budgets.items()):
+                limit = budget.limit
+                wait_ms = 0 if limit is None else budget.rate.throttle_ms(limit, now)
+                yield kind, tags, budget.rate.rate(now), wait_ms
+        for tags, changes in list(self._mutations.items()):
+            if changes.limit is not None:
+                left = changes.bucket.tokens(changes.limit, now)
+                yield "ControllerMutation", tags, left, changes.throttle_ms(now) or 0
 
     # What a request costs
 

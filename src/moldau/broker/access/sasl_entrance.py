@@ -18,7 +18,7 @@ from moldau.handlers.api_versions import is_acceptable
 from moldau.handlers.routes import ROUTES
 from moldau.model.clock import Clock
 from moldau.model.errors import Error
-from moldau.net.answers import Disconnect
+from moldau.net.answers import SessionExpired
 from moldau.net.entrance import Authenticator, Entrance, LoginStep
 from moldau.net.transport import Transport
 from moldau.security.sasl.sasl_connection import (
@@ -155,7 +155,8 @@ class SaslAuthenticator:
             session_lifetime_ms=answer.session_lifetime_ms,
         )
         known = self._sasl.principal if before is None else None
-        return LoginStep(_frame(header, response), known, answer.failure)
+        is_renewal = before is not None and self._sasl.is_complete
+        return LoginStep(_frame(header, response), known, answer.failure, is_renewal=is_renewal)
 
     def _bare(self, answer: TokenAnswer) -> LoginStep:
         """Old clients are not told why."""
@@ -166,7 +167,7 @@ class SaslAuthenticator:
 
     def _refuse(self, refusal: Refusal, frame: memoryview) -> LoginStep:
         if refusal.is_expiry:
-            raise Disconnect(refusal.reason)
+            raise SessionExpired(refusal.reason)
         answer = None
         if refusal.error is not Error.NONE:
             answer = _error(frame, refusal.error)

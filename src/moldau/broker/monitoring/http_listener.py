@@ -61,7 +61,10 @@ class HttpListener:
     ) -> None:
         """Takes the address. Raises BindFault."""
         listener = Listener("metrics.http.listener", host, port)
-        self._socket = bound_socket(listener)
+        try:
+            self._socket = bound_socket(listener)
+        except BindFault as fault:
+            raise BindFault(f"metrics.http.listener={host}:{port} cannot be had: {fault}") from None
         self.port: int = self._socket.getsockname()[1]
         self._host = host
         self._hosts = hosts

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections import deque
 
-NOTE_MS = 10_000
 NOTES = 7
 
 

@@ -1,29 +1,40 @@
-"""The parts of a broker that metrics are read from, and the one look at all replicas they share."""
+"""The parts of a broker that metrics are read from, and the looks at all replicas and groups that
+they share.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from moldau.broker.access.quota_keeper import ClientQuotaKeeper
 from moldau.broker.monitoring.client_telemetry import ClientTelemetry
+from moldau.broker.monitoring.group_lag import GroupLag
 from moldau.broker.monitoring.loop_idleness import LoopIdleness
+from moldau.broker.monitoring.recent_rates import RecentRates
 from moldau.coordinators.group_coordinator import GroupCoordinator
+from moldau.coordinators.transaction_coordinator import TransactionCoordinator
+from moldau.metrics.answer_cells import AnswerCells
+from moldau.metrics.zookeeper_cells import ZooKeeperCells
 from moldau.model.cluster import ClusterImage
 from moldau.model.names import BrokerId
 from moldau.net.server import Server
 from moldau.replication.fetch_sessions import FetchSessions
-from moldau.replication.isr_sender import IsrSender
 from moldau.replication.replica import Replica
 from moldau.replication.replicas import Replicas
 from moldau.storage.compaction.compaction_scheduler import Cleaner
 from moldau.storage.directories.log_store import LogStore
 
 if TYPE_CHECKING:
+    from moldau.broker.cluster_parts import ClusterParts
     from moldau.groups.group_machine import GroupMachine
+    from moldau.transactions.transaction_machine import TransactionMachine
 
 REPLICAS_PER_LOOK = 100
 """Then the loop may rest."""
+GROUPS_PER_LOOK = 500
 
 
 @dataclass(slots=True)
@@ -53,6 +64,14 @@ class ReplicaSurvey:
 
 
 @dataclass(slots=True)
+class GroupSurvey:
+    """What a look at all groups that are coordinated here has counted."""
+
+    states: Counter[str] = field(default_factory=Counter)
+    offsets: int = 0
+
+
+@dataclass(slots=True)
 class MetricSources:
     node_id: BrokerId
     image: Callable[[], ClusterImage]
@@ -61,25 +80,63 @@ class MetricSources:
     replicas: Replicas
     cleaner: Cleaner
     fetch_sessions: FetchSessions
+    answers: AnswerCells
     group_coordinator: GroupCoordinator
-    isr_sender: IsrSender | None
+    transaction_coordinator: TransactionCoordinator
+    group_lag: GroupLag
+    quotas: ClientQuotaKeeper | None
+    cluster: ClusterParts | None
     """None while the broker stands alone; so for the next."""
+    zookeeper: ZooKeeperCells | None
     is_controller: Callable[[], bool]
+    now_ms: Callable[[], int]
+    wall_ms: Callable[[], int]
+    gc_pauses: Callable[[], float]
     telemetry: ClientTelemetry | None = None
     """None where clients are not asked for metrics."""
     idleness: LoopIdleness = field(default_factory=LoopIdleness)
     state: int = 0
     """As Apache Kafka numbers the states of a broker."""
     survey: ReplicaSurvey = field(default_factory=ReplicaSurvey)
+    groups: GroupSurvey = field(default_factory=GroupSurvey)
+    rates: RecentRates = field(init=False)
+    """Of listeners' cells, fetchers and old versions."""
 
-    def look_at_replicas(self) -> Iterator[None]:
-        """Makes the survey anew; each step is a place to rest at."""
+    def __post_init__(self) -> None:
+        self.rates = RecentRates(self._totals, self.now_ms)
+
+    def look(self) -> Iterator[None]:
+        """Makes the surveys anew; each step is a place to rest at."""
         survey = ReplicaSurvey()
         for number, replica in enumerate(list(self.replicas), 1):
             survey.look(replica)
             if number % REPLICAS_PER_LOOK == 0:
                 yield
         self.survey = survey
+        groups = GroupSurvey()
+        for machine in self.group_machines():
+            for number, group in enumerate(list(machine.groups.values()), 1):
+                groups.states[group.state_name] += 1
+                if number % GROUPS_PER_LOOK == 0:
+                    yield
+            groups.offsets += sum(map(len, machine.offsets.committed.values()))
+            yield
+        self.groups = groups
 
     def group_machines(self) -> list[GroupMachine]:
         return self.group_coordinator.machines()  # type: ignore[return-value]
+
+    def transaction_machines(self) -> list[TransactionMachine]:
+        return self.transaction_coordinator.machines()  # type: ignore[return-value]
+
+    def _totals(self) -> dict[Hashable, int]:
+        old: Mapping[Any, int] = self.answers.old_versions
+        totals: dict[Hashable, int] = dict(old)
+        for acceptor in self.server.acceptors:
+            cells = acceptor.cells
+            for name in cells.__slots__:
+                totals[acceptor.listener.name, name] = getattr(cells, name)
+        if self.cluster is not None and self.cluster.fetchers is not None:
+            for leader, number, fetcher in self.cluster.fetchers.each():
+                totals["fetcher", leader, number] = fetcher.requests
+        return totals

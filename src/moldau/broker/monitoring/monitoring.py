@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from moldau.broker.access.quota_keeper import ClientQuotaKeeper
 from moldau.broker.background_jobs import Background
 from moldau.broker.monitoring.client_telemetry import FORGET_MS, ClientTelemetry
+from moldau.broker.monitoring.gc_pauses import GcPauses
+from moldau.broker.monitoring.group_lag import LOOK_MS, GroupLag
 from moldau.broker.monitoring.http_listener import HttpListener
 from moldau.broker.monitoring.known_hosts import KnownHosts
-from moldau.broker.monitoring.loop_idleness import NOTE_MS
 from moldau.broker.monitoring.meters import METERS_MS
 from moldau.broker.monitoring.metric_sources import MetricSources
 from moldau.broker.monitoring.monitoring_pages import MonitoringPages
+from moldau.broker.monitoring.recent_rates import NOTE_MS
 from moldau.handlers.services import Services
+from moldau.metrics.dialects import Dialect
 from moldau.net.server import Server
 from moldau.storage.compaction.compaction_scheduler import Cleaner
 from moldau.storage.directories.log_store import LogStore
@@ -39,10 +43,17 @@ STATES = {
 
 
 class Monitoring:
-    def __init__(self, address: str, names: Iterable[str], state: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        address: str,
+        names: Iterable[str],
+        state: Callable[[], str],
+        dialect: Callable[[], str],
+    ) -> None:
         """`address` is host:port; takes it. `names` are this broker's. Raises BindFault."""
         host, _, port = address.rpartition(":")
-        self._pages = MonitoringPages(lambda: STATES[state()])
+        self._pages = MonitoringPages(lambda: STATES[state()], lambda: Dialect(dialect()))
+        self._pauses: GcPauses | None = None
         hosts = KnownHosts((host, *names))
         self._listener = HttpListener(host.strip("[]"), int(port), hosts, self._pages.at)
 
@@ -71,6 +82,17 @@ class Monitoring:
         background: Background,
     ) -> None:
         """The broker's parts stand."""
+        peers = None if cluster is None else cluster.member.peers
+        lag = GroupLag(
+            services.node_id,
+            services.groups,
+            services.replicas,
+            services.clock,
+            image=services.image,
+            peers=peers,
+        )
+        quotas = services.quotas
+        self._pauses = GcPauses()
         self._pages.sources = sources = MetricSources(
             node_id=services.node_id,
             image=services.image,
@@ -79,19 +101,49 @@ class Monitoring:
             replicas=services.replicas,
             cleaner=cleaner,
             fetch_sessions=services.fetch_sessions,
+            answers=services.answers,
             group_coordinator=services.groups,
-            isr_sender=None if cluster is None else cluster.isr_sender,
+            transaction_coordinator=services.transactions,
+            group_lag=lag,
+            quotas=quotas if isinstance(quotas, ClientQuotaKeeper) else None,
+            cluster=cluster,
+            zookeeper=None if cluster is None else getattr(cluster.store, "cells", None),
             is_controller=lambda: cluster is None or cluster.member.election.active is not None,
+            now_ms=services.clock.monotonic_ms,
+            wall_ms=services.clock.wall_ms,
+            gc_pauses=self._pauses.seconds,
         )
+        self._plan_jobs(sources, services, background)
+
+    def _plan_jobs(
+        self, sources: MetricSources, services: Services, background: Background
+    ) -> None:
         telemetry = self._pages.telemetry
         if telemetry is not None:
             sources.telemetry = telemetry
             background.every("client-metrics-reaper", FORGET_MS, telemetry.forget_silent)
+
+        def turn() -> None:
+            sources.server.times.turn()
+            services.answers.turn()
+            sources.logs.flusher.times.turn()
+            if sources.zookeeper is not None:
+                sources.zookeeper.latency.turn()
+            if sources.cluster is not None:
+                sources.cluster.member.election.elections.times.turn()
+
+        def note() -> None:
+            sources.idleness.note()
+            sources.rates.note()
+
         background.every("metrics-meters", METERS_MS, self._pages.note_meters)
-        background.every("metrics-idle-share", NOTE_MS, sources.idleness.note)
-        background.every("metrics-quantiles", TURN_MS, server.times.turn)
+        background.every("metrics-rates", NOTE_MS, note)
+        background.every("metrics-quantiles", TURN_MS, turn)
+        background.every("metrics-group-lag", LOOK_MS, sources.group_lag.look)
 
     async def stop(self) -> None:
+        if self._pauses is not None:
+            self._pauses.stop()
         await self._listener.stop()
         if self._pages.telemetry is not None:
             self._pages.telemetry.close()

@@ -14,6 +14,7 @@ from moldau.broker.monitoring.http_listener import Asked, Page
 from moldau.broker.monitoring.meters import Meters
 from moldau.broker.monitoring.metric_readers import READERS
 from moldau.broker.monitoring.metric_sources import MetricSources
+from moldau.metrics.dialects import Dialect, metrics_in
 from moldau.metrics.prometheus_text import CONTENT_TYPE, family
 from moldau.metrics.table.all_metrics import METRICS
 
@@ -22,8 +23,11 @@ INDEX = "/metrics\n/metrics/partitions\n/clients.json\n/jolokia/list\n/health/li
 
 
 class MonitoringPages:
-    def __init__(self, state: Callable[[], int]) -> None:
+    def __init__(
+        self, state: Callable[[], int], dialect: Callable[[], Dialect] = lambda: Dialect.STRIMZI
+    ) -> None:
         """`state` is the broker's, as Apache Kafka numbers it."""
+        self._dialect = dialect
         self.sources: MetricSources | None = None
         """None until the broker's parts stand."""
         self.telemetry: ClientTelemetry | None = None
@@ -39,7 +43,9 @@ class MonitoringPages:
                 return Page(503, ["the broker is starting\n"])
             self.sources.state = self._state()
             by_partition = path != "/metrics"
-            return Page(200, _families(self.sources, by_partition=by_partition), CONTENT_TYPE)
+            dialect = self._dialect()
+            families = _families(self.sources, dialect, by_partition=by_partition)
+            return Page(200, families, CONTENT_TYPE)
         if path == "/clients.json" and self.telemetry is not None:
             return Page(200, self.telemetry.json_lines(), "application/json; charset=utf-8")
         if path == "/health/live":
@@ -68,13 +74,13 @@ class MonitoringPages:
         await self.meters.note(self.sources)
 
 
-def _families(sources: MetricSources, *, by_partition: bool) -> Iterator[str]:
+def _families(sources: MetricSources, dialect: Dialect, *, by_partition: bool) -> Iterator[str]:
     if not by_partition:
-        for _ in sources.look_at_replicas():
+        for _ in sources.look():
             yield ""
-    for metric in METRICS:
+    for metric in metrics_in(dialect, METRICS):
         if metric.by_partition is by_partition:
-            yield from family(metric, READERS[metric.bean](sources))
+            yield from family(metric, READERS[metric.bean](sources), dialect)
             yield ""
     if not by_partition and sources.telemetry is not None:
         yield from sources.telemetry.prometheus_lines()

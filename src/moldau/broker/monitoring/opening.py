@@ -24,7 +24,8 @@ async def monitoring_of(config: BrokerConfig, state: Callable[[], str]) -> Monit
 
     own = (endpoint.host for endpoint in config.advertised_endpoints)
     names = (*config.metrics_http_hosts, *own, socket.gethostname())
-    monitoring = Monitoring(address, names, state)
+    dialect = config.metrics_http_dialect
+    monitoring = Monitoring(address, names, state, lambda: dialect)
     await monitoring.start()
     return monitoring
 

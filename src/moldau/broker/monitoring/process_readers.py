@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import os
+import platform
 import resource
 import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from moldau import __version__
 from moldau.broker.monitoring.metric_sources import MetricSources
-from moldau.broker.monitoring.traffic_readers import Reader
+from moldau.broker.monitoring.reading import Reader, one
 from moldau.metrics.metric_definition import Samples
 
 STARTED_AT = 19
@@ -51,6 +53,11 @@ def _collections(name: str) -> Reader:
     return samples
 
 
+def _info(sources: MetricSources) -> Samples:
+    names = (platform.python_version(), sources.image().cluster_id, str(sources.node_id))
+    yield (__version__, *names), 1
+
+
 PROCESS_READERS: Mapping[str, Reader] = {
     "process_cpu_seconds_total": _told(time.process_time),
     "process_open_fds": _told(lambda: len(os.listdir("/proc/self/fd")) - 1),
@@ -61,4 +68,7 @@ PROCESS_READERS: Mapping[str, Reader] = {
     "process_threads": _told(threading.active_count),
     "python_gc_collections_total": _collections("collections"),
     "python_gc_objects_collected_total": _collections("collected"),
+    "python_gc_pause_seconds_total": one(lambda s: round(s.gc_pauses(), 6)),
+    "moldau_info": _info,
+    "kafka.server:type=app-info/start-time-ms": _told(lambda: int(_start_seconds() * 1000)),
 }

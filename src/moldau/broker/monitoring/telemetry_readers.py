@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from moldau.broker.monitoring.client_telemetry import ClientTelemetry
 from moldau.broker.monitoring.metric_sources import MetricSources
-from moldau.broker.monitoring.traffic_readers import Reader
+from moldau.broker.monitoring.reading import Reader
 from moldau.metrics.metric_definition import Samples
 from moldau.metrics.table.telemetry_metrics import CLIENT_METRICS
 

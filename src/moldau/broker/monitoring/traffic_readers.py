@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from moldau.broker.monitoring.metric_sources import REPLICAS_PER_LOOK, MetricSources
-from moldau.metrics.duration_cells import DurationCells, summary
+from moldau.broker.monitoring.reading import Reader, one
+from moldau.metrics.duration_cells import NS_PER_MS, DurationCells, summary
 from moldau.metrics.metric_definition import Samples
 from moldau.metrics.table.traffic_metrics import (
+    FETCHERS,
     PURGATORY,
     REPLICAS,
     REQUESTS,
     SERVER,
     SESSIONS,
-    SOCKETS,
     TOPICS,
 )
+from moldau.model.errors import Error
 from moldau.net.request_times import FETCH, FOLLOWER_FETCH, RequestCells
 from moldau.wire.apis import api
 
-Reader = Callable[[MetricSources], Samples]
-PROCESSOR = "0"
-"""There is one loop; Kafka numbers its network threads."""
-
-
-def one(read: Callable[[MetricSources], float]) -> Reader:
-    """Of a metric without tags."""
-    return lambda sources: [((), read(sources))]
+RATE_SECONDS = 60
+FIVE_MINUTES = 300
 
 
 def by_topic(name: str) -> Reader:
@@ -44,12 +39,26 @@ def by_topic(name: str) -> Reader:
     return read
 
 
+def _of_all(name: str) -> Reader:
+    """The sum of all topics, as Apache Kafka tells what one alone does not need."""
+    return one(lambda sources: sources.replicas.traffic.total(name))
+
+
 def _of_isr(name: str) -> Reader:
-    return one(lambda sources: getattr(sources.isr_sender, name, 0))
+    def read(sources: MetricSources) -> int:
+        sender = None if sources.cluster is None else sources.cluster.isr_sender
+        return 0 if sender is None else int(getattr(sender, name))
+
+    return one(read)
 
 
 def _offline_count(sources: MetricSources) -> int:
     return len(sources.replicas.offline)
+
+
+def _stray_bytes(sources: MetricSources) -> int:
+    logs = map(sources.logs.get, sources.replicas.strays())
+    return sum(log.size_bytes for log in logs if log is not None)
 
 
 def _reassigning(sources: MetricSources) -> Samples:
@@ -85,78 +94,135 @@ def _disk_bytes(name: str) -> Reader:
     return read
 
 
-def _connection_count(sources: MetricSources) -> Samples:
-    counts = Counter(each.listener.name for each in sources.server.connections)
-    for listener in sources.server.listeners:
-        yield (listener.name, PROCESSOR), counts[listener.name]
-
-
-def _software(sources: MetricSources) -> Samples:
-    counts = Counter(
-        (*each.client_software, each.listener.name) for each in sources.server.connections
-    )
-    for (name, version, listener), count in counts.items():
-        yield (name or "unknown", version or "unknown", listener, PROCESSOR), count
-
-
 def _parked(sources: MetricSources) -> Samples:
     waiting = sources.replicas.waiting
     yield ("Produce",), waiting.writes_count
     yield ("Fetch",), waiting.parked_count - waiting.writes_count
 
 
+# Followers
+
+
+def _slowest_fetcher(sources: MetricSources) -> Samples:
+    rates = sources.rates.rates(RATE_SECONDS).items()
+    found = [rate for key, rate in rates if isinstance(key, tuple) and key[0] == "fetcher"]
+    yield ("Replica",), min(found, default=0.0)
+
+
+def _dead_fetchers(sources: MetricSources) -> Samples:
+    fetchers = None if sources.cluster is None else sources.cluster.fetchers
+    count = 0 if fetchers is None else sum(each.is_dead for _, _, each in fetchers.each())
+    yield ("Replica",), count
+
+
 # Requests
 
+Kind = tuple[str, list[RequestCells], list[int]]
+"""Kafka's name of a request, its cells, and the keys of APIs by which other cells know it."""
 
-def _requests(sources: MetricSources) -> Iterator[tuple[str, list[RequestCells]]]:
-    """By Kafka's names; a fetch is told of twice, as any fetch and by who has sent it."""
+
+def _requests(sources: MetricSources) -> Iterator[Kind]:
+    """A fetch is told of twice, as any fetch and by who has sent it."""
     cells = sources.server.times.cells
     fetches = [each for each in (cells[FETCH], cells[FOLLOWER_FETCH]) if each is not None]
     if fetches:
-        yield "Fetch", fetches
+        yield "Fetch", fetches, [FETCH]
     for key, each in enumerate(cells):
         if each is not None:
-            row = api(key)
-            names = {FETCH: "FetchConsumer", FOLLOWER_FETCH: "FetchFollower"}
-            yield names.get(key) or (row.name if row else str(key)), [each]
+            yield _name_of(key), [each], [key]
+
+
+def _name_of(key: int) -> str:
+    row = api(key)
+    names = {FETCH: "FetchConsumer", FOLLOWER_FETCH: "FetchFollower"}
+    return names.get(key) or (row.name if row else str(key))
 
 
 def _request_counts(sources: MetricSources) -> Samples:
-    for request, cells in _requests(sources):
+    for request, cells, _ in _requests(sources):
         counts = [sum(each) for each in zip(*(one.versions for one in cells), strict=True)]
         for version, count in enumerate(counts):
             if count:
                 yield (request, str(version)), count
 
 
-def _durations(
-    parts: Callable[[RequestCells], list[DurationCells]],
-    zeros: Callable[[RequestCells], list[DurationCells]] = lambda _: [],
-) -> Reader:
+def _errors(sources: MetricSources) -> Samples:
+    """Of a fetch once, whoever has sent it."""
+    answers = sources.answers
+    for request, cells, keys in _requests(sources):
+        if request in ("FetchConsumer", "FetchFollower"):
+            continue
+        answered = sum(sum(each.versions) for each in cells)
+        yield (request, "NONE"), max(0, answered - answers.failed.get(keys[0], 0))
+        for code, count in answers.errors.get(keys[0], {}).items():
+            yield (request, Error(code).name), count
+
+
+def _old_versions(sources: MetricSources) -> Samples:
+    for (key, version, name, software), count in list(sources.answers.old_versions.items()):
+        yield (_api_name(key), str(version), name, software), count
+
+
+def _old_version_rates(sources: MetricSources) -> Samples:
+    rates = sources.rates.rates(FIVE_MINUTES)
+    for old in list(sources.answers.old_versions):
+        yield (_api_name(old[0]), str(old[1]), *old[2:]), rates.get(old, 0.0)
+
+
+def _api_name(key: int) -> str:
+    row = api(key)
+    return row.name if row else str(key)
+
+
+Parts = Callable[[RequestCells], list[DurationCells]]
+
+
+def _nothing(_: RequestCells) -> list[DurationCells]:
+    return []
+
+
+def _durations(parts: Parts, zeros: Parts = _nothing, unit: float = NS_PER_MS) -> Reader:
     def read(sources: MetricSources) -> Samples:
-        for request, cells in _requests(sources):
+        for request, cells, _ in _requests(sources):
             taken = [each for one in cells for each in parts(one)]
             none = [each for one in cells for each in zeros(one)]
-            yield (request,), summary(taken, none)
+            yield (request,), summary(taken, none, unit)
             yield None
 
     return read
+
+
+def _all(cells: RequestCells) -> list[DurationCells]:
+    return [cells.at_once, cells.total]
+
+
+def _throttle_times(sources: MetricSources) -> Samples:
+    """Who did not have to wait counts as 0."""
+    for request, cells, keys in _requests(sources):
+        waited = [each for key in keys if (each := sources.answers.throttled.get(key))]
+        everybody = [each for one in cells for each in _all(one)]
+        found = summary(waited, everybody)
+        yield (request,), found._replace(number=sum(each.count for each in everybody))
+        yield None
 
 
 TRAFFIC_READERS: Mapping[str, Reader] = {
     TOPICS + "MessagesInPerSec": by_topic("messages_in"),
     TOPICS + "BytesInPerSec": by_topic("bytes_in"),
     TOPICS + "BytesOutPerSec": by_topic("bytes_out"),
-    TOPICS + "ReplicationBytesInPerSec": one(
-        lambda s: s.replicas.traffic.total("replication_bytes_in")
-    ),
-    TOPICS + "ReplicationBytesOutPerSec": one(
-        lambda s: s.replicas.traffic.total("replication_bytes_out")
-    ),
+    TOPICS + "ReplicationBytesInPerSec": _of_all("replication_bytes_in"),
+    TOPICS + "ReplicationBytesOutPerSec": _of_all("replication_bytes_out"),
     TOPICS + "TotalProduceRequestsPerSec": by_topic("produces"),
     TOPICS + "FailedProduceRequestsPerSec": by_topic("failed_produces"),
     TOPICS + "TotalFetchRequestsPerSec": by_topic("fetches"),
     TOPICS + "FailedFetchRequestsPerSec": by_topic("failed_fetches"),
+    TOPICS + "BytesRejectedPerSec": by_topic("bytes_rejected"),
+    TOPICS + "ProduceMessageConversionsPerSec": by_topic("produce_conversions"),
+    TOPICS + "FetchMessageConversionsPerSec": by_topic("fetch_conversions"),
+    TOPICS + "InvalidMessageCrcRecordsPerSec": _of_all("invalid_checksums"),
+    TOPICS + "InvalidMagicNumberRecordsPerSec": _of_all("invalid_formats"),
+    TOPICS + "InvalidOffsetOrSequenceRecordsPerSec": _of_all("invalid_sequences"),
+    TOPICS + "NoKeyCompactedTopicRecordsPerSec": _of_all("keyless"),
     REPLICAS + "LeaderCount": one(lambda s: s.survey.leaders),
     REPLICAS + "PartitionCount": one(lambda s: len(s.replicas)),
     REPLICAS + "UnderReplicatedPartitions": one(lambda s: s.survey.under_replicated),
@@ -165,12 +231,14 @@ TRAFFIC_READERS: Mapping[str, Reader] = {
     REPLICAS + "OfflineReplicaCount": one(_offline_count),
     REPLICAS + "ReassigningPartitions": _reassigning,
     REPLICAS + "ProducerIdCount": one(lambda s: s.survey.producers),
+    REPLICAS + "StrayPartitionsCount": one(lambda s: len(s.replicas.strays())),
+    REPLICAS + "StrayPartitionsTotalSize": one(_stray_bytes),
     REPLICAS + "IsrShrinksPerSec": _of_isr("shrinks"),
     REPLICAS + "IsrExpandsPerSec": _of_isr("expands"),
     REPLICAS + "FailedIsrUpdatesPerSec": _of_isr("failures"),
-    "kafka.server:type=ReplicaFetcherManager,name=MaxLag": lambda s: [
-        (("Replica",), s.survey.lag_max)
-    ],
+    FETCHERS + "MaxLag": lambda s: [(("Replica",), s.survey.lag_max)],
+    FETCHERS + "MinFetchRate": _slowest_fetcher,
+    FETCHERS + "DeadThreadCount": _dead_fetchers,
     "kafka.server:type=FetcherLagMetrics,name=ConsumerLag": _consumer_lag,
     SERVER + "BrokerState": one(lambda s: s.state),
     SERVER + "linux-disk-read-bytes": _disk_bytes("read_bytes"),
@@ -178,18 +246,22 @@ TRAFFIC_READERS: Mapping[str, Reader] = {
     "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent": one(
         lambda s: s.idleness.share()
     ),
-    "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent": one(
-        lambda s: s.idleness.share()
-    ),
-    SOCKETS + "connection-count": _connection_count,
-    SOCKETS + "connections-software": _software,
     PURGATORY + "PurgatorySize": _parked,
+    PURGATORY + "NumDelayedOperations": _parked,
     SESSIONS + "NumIncrementalFetchSessions": one(lambda s: len(s.fetch_sessions)),
     SESSIONS + "NumIncrementalFetchPartitionsCached": one(
         lambda s: s.fetch_sessions.partition_count
     ),
+    SESSIONS + "IncrementalFetchSessionEvictionsPerSec": one(lambda s: s.fetch_sessions.evictions),
     REQUESTS + "RequestsPerSec": _request_counts,
-    REQUESTS + "TotalTimeMs": _durations(lambda cells: [cells.at_once, cells.total]),
+    REQUESTS + "ErrorsPerSec": _errors,
+    REQUESTS + "DeprecatedRequestsPerSec": _old_versions,
+    REQUESTS + "DeprecatedRequestsPerSec/FiveMinuteRate": _old_version_rates,
+    REQUESTS + "RequestBytes": _durations(lambda cells: [cells.sizes], unit=1.0),
+    REQUESTS + "TotalTimeMs": _durations(_all),
+    REQUESTS + "RequestQueueTimeMs": _durations(_nothing, _all),
+    REQUESTS + "ResponseQueueTimeMs": _durations(_nothing, _all),
+    REQUESTS + "ThrottleTimeMs": _throttle_times,
     REQUESTS + "LocalTimeMs": _durations(lambda cells: [cells.at_once, cells.local]),
     REQUESTS + "RemoteTimeMs": _durations(
         lambda cells: [cells.remote], lambda cells: [cells.at_once]

@@ -281,6 +281,10 @@ class ClusterSettings(Settings):
         "metrics.http.hosts", (),
         doc="Names besides localhost, those in advertised.listeners and the machine's own by which "
             "metrics may be asked; any other name in a request's Host is refused.")
+    metrics_http_dialect: str = setting(
+        "metrics.http.dialect", "strimzi", one_of=("strimzi", "confluent"),
+        doc="Whose names metrics have: those of Strimzi and of the JMX exporter's examples, or "
+            "those of Confluent's dashboards.")
     metrics_num_samples: int = setting(
         "metrics.num.samples", 2, at_least=1, no_effect=NO_METRICS,
         doc="Samples over which a metric's rate is computed.")

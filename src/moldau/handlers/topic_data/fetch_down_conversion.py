@@ -96,6 +96,7 @@ class Rewriting:
             while isinstance(region, FileRegion):
                 convert = partial(_convert, region, magic, offset, limit_bytes)
                 row.records, offset_end = await self.on.replicas.for_old_consumers.run(convert)
+                replica.counts.fetch_conversions += max(0, offset_end - offset)
                 # Bytes that are no message, on a damaged disk, lead nowhere.
                 if row.records or offset_end <= offset:
                     break

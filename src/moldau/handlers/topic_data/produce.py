@@ -14,12 +14,14 @@ from moldau.handlers.request_context import RequestContext
 from moldau.handlers.request_slices import Turn
 from moldau.handlers.services import Services
 from moldau.handlers.topic_data.current_leaders import Leaders
+from moldau.metrics.traffic_cells import TrafficCells
 from moldau.model.cluster import INTERNAL_TOPICS
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis, Offset
 from moldau.net.answers import Disconnect
 from moldau.records.batch import MAGIC_POSITION, MAGIC_V2, TRANSACTIONAL_FLAG
 from moldau.records.batch_validation import ProducedBatch, RecordsRefused
+from moldau.replication.produce_rules import BATCHES_SINCE
 from moldau.replication.replica import ACKS_ALL, Replica
 from moldau.replication.replica_flushing import Flushing, flushing
 from moldau.replication.replica_loading import load
@@ -68,6 +70,8 @@ NOT_FAILED = frozenset(
     }
 )
 """Refusals that Apache Kafka does not count as failures: they belong to the life of a cluster."""
+
+TOO_LARGE = frozenset({Error.MESSAGE_TOO_LARGE, Error.RECORD_LIST_TOO_LARGE})
 
 Pending = list[tuple[PartitionProduceResponse, Replica, Offset, int]]
 """Rows that wait until everything before an offset is committed, in a tenure of the leader."""
@@ -145,14 +149,17 @@ def _append(
         ):
             _check_special(name, records, request, ctx)
             if (refusal := refused.get((name, data.index))) is not None:
-                row = refused_row(data.index, None, refusal)
+                row = refused_row(data.index, None, refusal, 0)
                 row.error_message = refusal.message
                 return row
         appended = replica.append(memoryview(records), acks, now_ms, version, checked)
     except ApiError as refusal:
-        return refused_row(data.index, replica, refusal)
+        return refused_row(data.index, replica, refusal, len(data.records or b""))
     if appended is None:
         return replica
+    if version < BATCHES_SINCE:
+        converted = appended.offset_last - appended.base_offset + 1
+        replica.counts.produce_conversions += converted
     row = PartitionProduceResponse(
         index=data.index,
         base_offset=appended.base_offset,
@@ -193,7 +200,7 @@ async def _ready(
         else:
             await load(replica)
     except ApiError as refusal:
-        return refused_row(data.index, replica, refusal)
+        return refused_row(data.index, replica, refusal, len(data.records or b""))
     return append(checked)
 
 
@@ -220,10 +227,11 @@ def is_transactional(records: bytes | bytearray | memoryview) -> bool:
     )
 
 
-def refused_row(index: int, replica: Replica | None, refusal: ApiError) -> PartitionProduceResponse:
+def refused_row(
+    index: int, replica: Replica | None, refusal: ApiError, size_bytes: int
+) -> PartitionProduceResponse:
     if replica is not None:
-        replica.counts.produces += 1
-        replica.counts.failed_produces += refusal.error not in NOT_FAILED
+        _count_refused(replica.counts, refusal, size_bytes)
     row = PartitionProduceResponse(index=index, error_code=refusal.error, base_offset=-1)
     by_record = isinstance(refusal, RecordsRefused) and refusal.record_errors
     if by_record:
@@ -237,6 +245,16 @@ def refused_row(index: int, replica: Replica | None, refusal: ApiError) -> Parti
     if replica is not None and not is_unread and refusal.error not in WITHOUT_LOG_START:
         row.log_start_offset = replica.log.log_start_offset
     return row
+
+
+def _count_refused(counts: TrafficCells, refusal: ApiError, size_bytes: int) -> None:
+    counts.produces += 1
+    counts.failed_produces += refusal.error not in NOT_FAILED
+    if refusal.error in TOO_LARGE:
+        counts.bytes_rejected += size_bytes
+    if isinstance(refusal, RecordsRefused) and refusal.counted_as:
+        cell = refusal.counted_as
+        setattr(counts, cell, getattr(counts, cell) + 1)
 
 
 def refuse_all(topics: list[TopicProduceData], error: Error) -> ProduceResponse:

@@ -192,7 +192,8 @@ class ProduceLane:
         try:
             appended = entry.replica.append(records, acks, self._wall_ms())
         except ApiError as refusal:
-            row = refused_row(entry.partition, entry.replica, refusal)
+            self._services.answers.fail(PRODUCE, [int(refusal.error)])
+            row = refused_row(entry.partition, entry.replica, refusal, len(records))
             return entry.encode(row, correlation_id)
         if appended is None:
             return None

@@ -1,20 +1,23 @@
-"""Metrics of logs, partitions, the controller and the coordinators; and those of kafka_exporter."""
+"""Metrics of logs and their partitions, of the cleaner, and of the controller."""
 
 from __future__ import annotations
 
-from moldau.metrics.metric_definition import Metric, gauge
+from moldau.metrics.metric_definition import Metric, counter, gauge, quantiles
 
 LOG = "kafka.log:type=Log,name="
+LOGS = "kafka.log:type=LogManager,name="
+CLEANER = "kafka.log:type=LogCleaner,name="
+CLEANING = "kafka.log:type=LogCleanerManager,name="
 PARTITION = "kafka.cluster:type=Partition,name="
 CONTROLLER = "kafka.controller:type=KafkaController,name="
-GROUPS = "kafka.coordinator.group:type=GroupMetadataManager,name="
+ELECTIONS = "kafka.controller:type=ControllerStats,name="
+CHANNELS = "kafka.controller:type=ControllerChannelManager,name="
 
 PLACE = ("topic", "partition")
-GROUP_PLACE = ("consumergroup", "topic", "partition")
 IMAGE = "the cluster image, by the active controller; 0 elsewhere"
-KNOWN = "the cluster image"
+ACTIVE = "the active controller; 0 elsewhere"
 LED = "the replica, by its leader"
-MACHINES = "the group machines of partitions led here"
+ROUNDS = "`Cleaner.figures`"
 
 # Rows stay compact, so that the table can be read as one.
 # fmt: off
@@ -28,8 +31,20 @@ CLUSTER_METRICS: tuple[Metric, ...] = (
         "Log directories that have failed.", "`LogStore.directories`"),
     gauge("kafka.log:type=LogManager,name=LogDirectoryOffline", ("logDirectory",),
         "1 for a log directory that has failed.", "`LogStore.directories`"),
-    gauge("kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count", ("logDirectory",),
+    quantiles("kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs", (),
+        "Milliseconds that the disk took to store what was written to a log.", "`Flusher.times`"),
+    gauge(CLEANING + "uncleanable-partitions-count", ("logDirectory",),
         "Partitions that are not compacted because of damage.", "`Cleaner.uncleanable`"),
+    gauge(CLEANING + "uncleanable-bytes", ("logDirectory",),
+        "The bytes of these.", "`Cleaner.uncleanable`"),
+    gauge(CLEANING + "max-dirty-percent", (),
+        "How much of the dirtiest log can be compacted, 0 to 100.", ROUNDS),
+    gauge(CLEANING + "time-since-last-run-ms", (),
+        "Milliseconds since the cleaner last looked for work.", ROUNDS),
+    gauge(CLEANER + "cleaner-recopy-percent", (),
+        "How much of the compacted bytes had to be written again, 0 to 100.", ROUNDS),
+    gauge(CLEANER + "max-clean-time-secs", (),
+        "How long the longest round of compaction took.", ROUNDS),
 
     gauge(PARTITION + "UnderReplicated", PLACE, "1 if some replica is not in sync.", LED,
         by_partition=True),
@@ -52,41 +67,20 @@ CLUSTER_METRICS: tuple[Metric, ...] = (
     gauge(CONTROLLER + "GlobalPartitionCount", (), "Partitions of the cluster.", IMAGE),
     gauge(CONTROLLER + "ActiveBrokerCount", (), "Brokers that live.", IMAGE),
 
-    gauge(GROUPS + "NumGroups", (), "Groups that this broker coordinates.", MACHINES),
-    gauge(GROUPS + "NumGroupsStable", (), "Of these, with an assignment.", MACHINES),
-    gauge(GROUPS + "NumGroupsPreparingRebalance", (), "Of these, waiting for members.", MACHINES),
-    gauge(GROUPS + "NumGroupsCompletingRebalance", (),
-        "Of these, waiting for the leader's assignment.", MACHINES),
-    gauge(GROUPS + "NumGroupsEmpty", (), "Of these, without members.", MACHINES),
-    gauge(GROUPS + "NumGroupsDead", (), "Of these, about to be forgotten.", MACHINES),
-    gauge(GROUPS + "NumOffsets", (), "Offsets that these groups have committed.", MACHINES),
-
-    gauge("kafka_brokers", (), "Brokers that live.", KNOWN),
-    gauge("kafka_broker_info", ("id", "address"), "1 for each broker that lives.", KNOWN),
-    gauge("kafka_topic_partitions", ("topic",), "Partitions of the topic.", KNOWN),
-    gauge("kafka_topic_partition_current_offset", PLACE,
-        "Where what is committed ends.", LED, by_partition=True),
-    gauge("kafka_topic_partition_oldest_offset", PLACE,
-        "The first offset.", LED, by_partition=True),
-    gauge("kafka_topic_partition_leader", PLACE,
-        "The broker that leads.", LED, by_partition=True),
-    gauge("kafka_topic_partition_leader_is_preferred", PLACE,
-        "1 if the leader is the first replica.", LED, by_partition=True),
-    gauge("kafka_topic_partition_replicas", PLACE, "Replicas.", LED, by_partition=True),
-    gauge("kafka_topic_partition_in_sync_replica", PLACE,
-        "Replicas in sync.", LED, by_partition=True),
-    gauge("kafka_topic_partition_under_replicated_partition", PLACE,
-        "1 if some replica is not in sync.", LED, by_partition=True),
-    gauge("kafka_consumergroup_members", ("consumergroup",),
-        "Members of the group.", MACHINES),
-    gauge("kafka_consumergroup_current_offset", GROUP_PLACE,
-        "The offset that the group has committed.", MACHINES),
-    gauge("kafka_consumergroup_current_offset_sum", ("consumergroup", "topic"),
-        "The same, of all partitions of the topic.", MACHINES),
-    gauge("kafka_consumergroup_lag", GROUP_PLACE,
-        "Committed records behind the group's offset, of partitions with a replica here.",
-        MACHINES),
-    gauge("kafka_consumergroup_lag_sum", ("consumergroup", "topic"),
-        "The same, of all partitions of the topic that have a replica here.", MACHINES),
+    gauge(CONTROLLER + "TopicsToDeleteCount", (), "Topics that are being deleted.", ACTIVE),
+    gauge(CONTROLLER + "ReplicasToDeleteCount", (),
+        "Replicas of these that some broker has still to delete.", ACTIVE),
+    counter(ELECTIONS + "UncleanLeaderElectionsPerSec", (),
+        "Leaders that were elected though they were not in sync: records were lost.",
+        "`ElectionCells`"),
+    quantiles(ELECTIONS + "LeaderElectionRateAndTimeMs", (),
+        "Milliseconds from an event that elects leaders until they are stored.",
+        "`ElectionCells`"),
+    gauge("kafka.controller:type=ControllerEventManager,name=EventQueueSize", (),
+        "Decisions of the controller that are not stored yet.", ACTIVE),
+    gauge(CHANNELS + "TotalQueueSize", (),
+        "Requests of the controller that wait for their broker.", ACTIVE),
+    gauge(CHANNELS + "QueueSize", ("broker-id",),
+        "The same, for each broker.", ACTIVE),
 )
 # fmt: on

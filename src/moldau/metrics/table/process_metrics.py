@@ -19,5 +19,11 @@ PROCESS_METRICS: tuple[Metric, ...] = (
         "Times that garbage was collected.", "`gc.get_stats`"),
     counter("python_gc_objects_collected_total", ("generation",),
         "Objects that were collected as garbage.", "`gc.get_stats`"),
+    counter("python_gc_pause_seconds_total", (),
+        "Time for which everything stood still while garbage was looked for.", "`gc.callbacks`"),
+    gauge("moldau_info", ("version", "python", "cluster_id", "node_id"),
+        "1; the labels say what runs here.", "the package"),
+    gauge("kafka.server:type=app-info/start-time-ms", (),
+        "When the broker began, in milliseconds since 1970.", "/proc/self/stat"),
 )
 # fmt: on

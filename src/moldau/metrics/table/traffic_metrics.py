@@ -1,4 +1,4 @@
-"""Metrics of `kafka.server` and `kafka.network`: traffic, replicas, requests, connections."""
+"""Metrics of `kafka.server` and `kafka.network`: traffic, replicas, requests."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from moldau.metrics.metric_definition import Metric, counter, gauge, quantiles
 TOPICS = "kafka.server:type=BrokerTopicMetrics,name="
 REPLICAS = "kafka.server:type=ReplicaManager,name="
 SERVER = "kafka.server:type=KafkaServer,name="
-SOCKETS = "kafka.server:type=socket-server-metrics/"
 SESSIONS = "kafka.server:type=FetchSessionCache,name="
 PURGATORY = "kafka.server:type=DelayedOperationPurgatory,name="
 REQUESTS = "kafka.network:type=RequestMetrics,name="
+FETCHERS = "kafka.server:type=ReplicaFetcherManager,name="
+OLD_REQUESTS = ("request", "version", "clientSoftwareName", "clientSoftwareVersion")
 
 TRAFFIC = "traffic cells of the topic (`metrics/traffic_cells.py`)"
 SURVEY = "a look at all replicas (`broker/monitoring/metric_sources.py`)"
 TIMES = "request cells (`net/request_times.py`)"
+ANSWERS = "answer cells (`metrics/answer_cells.py`)"
 
 # Rows stay compact, so that the table can be read as one.
 # fmt: off
@@ -25,6 +27,8 @@ TRAFFIC_METRICS: tuple[Metric, ...] = (
         "Bytes of record batches written to partitions that this broker leads.", TRAFFIC),
     counter(TOPICS + "BytesOutPerSec", ("topic",),
         "Bytes of record batches sent to consumers.", TRAFFIC),
+    counter(TOPICS + "BytesRejectedPerSec", ("topic",),
+        "Bytes of record batches that were too large.", TRAFFIC),
     counter(TOPICS + "ReplicationBytesInPerSec", (),
         "Bytes of record batches fetched from leaders.", TRAFFIC),
     counter(TOPICS + "ReplicationBytesOutPerSec", (),
@@ -39,6 +43,18 @@ TRAFFIC_METRICS: tuple[Metric, ...] = (
     counter(TOPICS + "FailedFetchRequestsPerSec", ("topic",),
         "Reads of partitions that were refused, what is no fault apart: a moved leader, an offset "
         "that is out of range.", TRAFFIC),
+    counter(TOPICS + "ProduceMessageConversionsPerSec", ("topic",),
+        "Records written in a format before 0.11, which are stored in today's.", TRAFFIC),
+    counter(TOPICS + "FetchMessageConversionsPerSec", ("topic",),
+        "Offsets that were read in a format before 0.11, for old consumers.", TRAFFIC),
+    counter(TOPICS + "InvalidMessageCrcRecordsPerSec", (),
+        "Batches refused because their checksum was wrong.", TRAFFIC),
+    counter(TOPICS + "InvalidMagicNumberRecordsPerSec", (),
+        "Batches refused because of their format.", TRAFFIC),
+    counter(TOPICS + "InvalidOffsetOrSequenceRecordsPerSec", (),
+        "Batches refused because offsets, counts or sequence numbers in them cannot be.", TRAFFIC),
+    counter(TOPICS + "NoKeyCompactedTopicRecordsPerSec", (),
+        "Batches refused because a compacted topic takes no records without a key.", TRAFFIC),
 
     gauge(REPLICAS + "LeaderCount", (), "Partitions that this broker leads.", SURVEY),
     gauge(REPLICAS + "PartitionCount", (), "Replicas on this broker.", SURVEY),
@@ -55,14 +71,22 @@ TRAFFIC_METRICS: tuple[Metric, ...] = (
         "the cluster image"),
     gauge(REPLICAS + "ProducerIdCount", (),
         "Idempotent producers that the loaded logs here remember.", SURVEY),
+    gauge(REPLICAS + "StrayPartitionsCount", (),
+        "Logs here that belong to no topic of the cluster.", "`Replicas.strays`"),
+    gauge(REPLICAS + "StrayPartitionsTotalSize", (), "Their bytes.", "`Replicas.strays`"),
     counter(REPLICAS + "IsrShrinksPerSec", (),
         "Times that a leader here has put followers out of its in-sync replicas.", "`IsrSender`"),
     counter(REPLICAS + "IsrExpandsPerSec", (),
         "Times that a leader here has let a follower join its in-sync replicas.", "`IsrSender`"),
     counter(REPLICAS + "FailedIsrUpdatesPerSec", (),
         "Such changes that the controller refused.", "`IsrSender`"),
-    gauge("kafka.server:type=ReplicaFetcherManager,name=MaxLag", ("clientId",),
+    gauge(FETCHERS + "MaxLag", ("clientId",),
         "The most records that a follower here lacks of what its leader has committed.", SURVEY),
+    gauge(FETCHERS + "MinFetchRate", ("clientId",),
+        "Fetches per second of the slowest fetcher, in the last minute; 0 if there is none.",
+        "`Fetcher.requests`"),
+    gauge(FETCHERS + "DeadThreadCount", ("clientId",),
+        "Fetchers that have ended by a fault and do not run again yet.", "`ReplicaFetchers`"),
     gauge("kafka.server:type=FetcherLagMetrics,name=ConsumerLag",
         ("clientId", "topic", "partition"),
         "Records that the follower here lacks of what its leader has committed.",
@@ -71,35 +95,45 @@ TRAFFIC_METRICS: tuple[Metric, ...] = (
     gauge(SERVER + "BrokerState", (),
         "0 not running, 1 starting, 2 recovering logs, 3 running, 7 shutting down.",
         "`Broker.state`"),
-    counter(SERVER + "linux-disk-read-bytes", (),
+    gauge(SERVER + "linux-disk-read-bytes", (),
         "Bytes that this process made the disks read.", "/proc/self/io"),
-    counter(SERVER + "linux-disk-write-bytes", (),
+    gauge(SERVER + "linux-disk-write-bytes", (),
         "Bytes that this process made the disks write.", "/proc/self/io"),
     gauge("kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent", (),
         "Share of the last minute in which the event loop's thread did not run, 0 to 1.",
         "the thread's processor time (`broker/monitoring/loop_idleness.py`)"),
-    gauge("kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent", (),
-        "The same: one loop does the work of Kafka's network and request threads.",
-        "the thread's processor time (`broker/monitoring/loop_idleness.py`)"),
-    gauge(SOCKETS + "connection-count", ("listener", "networkProcessor"),
-        "Open connections.", "`Server.connections`"),
-    gauge(SOCKETS + "connections-software",
-        ("clientSoftwareName", "clientSoftwareVersion", "listener", "networkProcessor"),
-        "Open connections by the library that the client says it uses.", "`Server.connections`"),
 
     gauge(PURGATORY + "PurgatorySize", ("delayedOperation",),
         "Requests that wait: writes for followers, fetches for records.", "`Waiting`"),
+    gauge(PURGATORY + "NumDelayedOperations", ("delayedOperation",),
+        "The same: who does not wait any more is forgotten at once.", "`Waiting`"),
     gauge(SESSIONS + "NumIncrementalFetchSessions", (), "Fetch sessions.", "`FetchSessions`"),
     gauge(SESSIONS + "NumIncrementalFetchPartitionsCached", (),
         "Partitions that the fetch sessions hold together.", "`FetchSessions`"),
+    counter(SESSIONS + "IncrementalFetchSessionEvictionsPerSec", (),
+        "Fetch sessions that had to go for others.", "`FetchSessions`"),
 
     counter(REQUESTS + "RequestsPerSec", ("request", "version"), "Requests answered.", TIMES),
+    counter(REQUESTS + "ErrorsPerSec", ("request", "error"),
+        "Errors in answers, one for each row that has one; NONE counts the answers without any.",
+        ANSWERS),
+    counter(REQUESTS + "DeprecatedRequestsPerSec", OLD_REQUESTS,
+        "Requests in versions that Apache Kafka 4 does not serve any more.", ANSWERS),
+    gauge(REQUESTS + "DeprecatedRequestsPerSec/FiveMinuteRate", OLD_REQUESTS,
+        "The same by the second, in the last five minutes.", ANSWERS),
+    quantiles(REQUESTS + "RequestBytes", ("request",), "Bytes of requests.", TIMES),
     quantiles(REQUESTS + "TotalTimeMs", ("request",),
         "Milliseconds from a request's arrival until the last byte of its answer has left.", TIMES),
+    quantiles(REQUESTS + "RequestQueueTimeMs", ("request",),
+        "Milliseconds in a queue before the work begins: 0, what is read begins.", TIMES),
     quantiles(REQUESTS + "LocalTimeMs", ("request",),
         "Milliseconds of work until there is an answer, or the request has to wait.", TIMES),
     quantiles(REQUESTS + "RemoteTimeMs", ("request",),
         "Milliseconds of waiting: for followers, for records, for a thread.", TIMES),
+    quantiles(REQUESTS + "ThrottleTimeMs", ("request",),
+        "Milliseconds that a client has to wait after the answer because of a quota.", ANSWERS),
+    quantiles(REQUESTS + "ResponseQueueTimeMs", ("request",),
+        "Milliseconds in a queue before the answer is sent: 0, there is none.", TIMES),
     quantiles(REQUESTS + "ResponseSendTimeMs", ("request",),
         "Milliseconds until the client has taken an answer that is there.", TIMES),
 )

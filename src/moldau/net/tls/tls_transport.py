@@ -77,6 +77,11 @@ class TlsTransport:
     def wants_to_write(self) -> bool:
         return len(self._unsent) > 0 or self._outgoing.pending > 0
 
+    @property
+    def encryption(self) -> tuple[str, str] | None:
+        cipher = self._tls.cipher() if self.is_ready else None
+        return None if cipher is None else (cipher[0], cipher[1])
+
     def fileno(self) -> int:
         return self._socket.fileno()
 

@@ -94,7 +94,11 @@ def _rest(records: memoryview, position: int, rules: ProduceRules) -> int:
     if magic != MAGIC_V2:
         if size > rules.max_message_bytes:
             raise _too_large(size, rules)
-        raise _corrupt("a message does not have its checksum")
+        raise RecordsRefused(
+            Error.CORRUPT_MESSAGE,
+            "a message does not have its checksum",
+            counted_as="invalid_checksums",
+        )
     behind = records[position + size :]
     if len(behind) >= _HEAD_BYTES and read_overhead(behind)[1] <= len(behind):
         raise _invalid("there must be exactly one record batch per partition")

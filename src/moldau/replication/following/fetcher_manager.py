@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from zlib import crc32
 
 from moldau.config.broker_config import BrokerConfig
@@ -60,6 +60,11 @@ class ReplicaFetchers:
 
     def __len__(self) -> int:
         return len(self._fetchers)
+
+    def each(self) -> Iterator[tuple[BrokerId, int, Fetcher]]:
+        """With its leader and its number among that one's."""
+        for (leader, number), fetcher in self._fetchers.items():
+            yield leader, number, fetcher
 
     def follow(self, replica: Replica) -> None:
         """Fetch for it from its leader, unless that is being done in this very leader epoch."""

@@ -83,12 +83,19 @@ class Fetcher:
         self._changed = asyncio.Event()
         self._call: asyncio.Task[FetchResponse] | None = None
         self._lane = 0
+        self.requests = 0
+        """How many it has sent."""
         self._task: asyncio.Task[None] | None = None
         node_id = settings().node_id
         self._name = f"[ReplicaFetcher replicaId={node_id}, leaderId={leader}, fetcherId={number}]"
 
     def __len__(self) -> int:
         return len(self._following)
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it has ended by a fault and does not run again yet."""
+        return self._task is not None and self._task.done()
 
     def start(self) -> None:
         log.info("%s Starting", self._name)
@@ -188,6 +195,7 @@ class Fetcher:
 
     async def _ask(self, request: FetchRequest) -> FetchResponse | None:
         """None if there is no answer: it was left, or the leader cannot be reached."""
+        self.requests += 1
         self._changed.clear()
         call = self._call = asyncio.ensure_future(
             self._peers.call(

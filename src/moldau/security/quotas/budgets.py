@@ -204,6 +204,9 @@ class Budgets(Generic[B]):
     def __len__(self) -> int:
         return len(self._budgets)
 
+    def items(self) -> Iterable[tuple[Tags, B]]:
+        return self._budgets.items()
+
     @property
     def generation(self) -> int:
         """Grows when budgets go, or may be others: who keeps one has to ask for it again then."""

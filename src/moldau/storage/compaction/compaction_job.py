@@ -58,6 +58,7 @@ class Job:
         now_ms: int,
     ) -> None:
         self.number = number
+        self.began_ms = now_ms
         self.log = partition_log
         self.segments = {segment.base_offset: segment for segment in segments}
         self.what = _round_of(partition_log, segments, dirt, now_ms)

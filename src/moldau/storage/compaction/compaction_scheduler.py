@@ -16,6 +16,7 @@ from functools import partial
 
 from moldau.model.clock import Clock
 from moldau.model.names import Offset, TopicPartition
+from moldau.storage.compaction.cleaner_figures import CleanerFigures
 from moldau.storage.compaction.compaction_job import CleanerSettings, InThread, Job, RoundRunner
 from moldau.storage.compaction.compaction_pace import Pace
 from moldau.storage.compaction.compaction_plan import Dirt, Lags, measure_dirt
@@ -68,6 +69,7 @@ class Cleaner:
         self._put_off: dict[TopicPartition, tuple[int, int]] = {}
         """Partition to how often it failed in a row, and when to try again."""
         self._is_stopped = False
+        self.figures = CleanerFigures()
         self._written: dict[str, dict[TopicPartition, Offset]] = {}
         """Log directory to what its checkpoint says."""
         for directory in logs.online:
@@ -99,6 +101,7 @@ class Cleaner:
         if self._is_stopped:
             return
         settings = self._settings()
+        self.figures.looked(self._clock.wall_ms())
         self._write_checkpoints()
         for number in range(settings.threads):
             if number in self._jobs:
@@ -175,6 +178,7 @@ class Cleaner:
         except StorageFault as fault:
             log.error("%s cannot be looked at: %s", partition_log.topic_partition, fault)
             return None
+        self.figures.dirty_max = max(self.figures.dirty_max, dirt.ratio)
         is_due = dirt.is_due(lags) and dirt.first_uncleanable > dirt.first_dirty
         return dirt if is_due else None
 
@@ -276,6 +280,8 @@ class Cleaner:
         self._put_off.pop(job.log.topic_partition, None)
         self._end(job)
         counts = job.steps.counts
+        took_ms = self._clock.wall_ms() - job.began_ms
+        self.figures.finished(took_ms, counts.bytes_read, counts.bytes_written)
         log.info(
             "Cleaner %d: Log %s cleaned up to offset %d: %d of %d records and %d of %d bytes stay.",
             job.number,

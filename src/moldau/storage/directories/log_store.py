@@ -91,7 +91,7 @@ class LogStore:
         self.on_loaded: list[Callable[[PartitionLog], None]] = []
         """Called when a log that was at rest is loaded, and has taken its own place."""
         self._waking = Waking(self, loading_threads or threads)
-        self._flusher = Flusher(threads, self.suspect)
+        self.flusher = Flusher(threads, self.suspect)
         self._open_segments = OpenSegments(OPEN_SEGMENTS_MAX)
 
     @property
@@ -256,10 +256,10 @@ class LogStore:
             loaded,
             producer_room=self.producer_room,
             discard=self._trash.discard,
-            rolled=self._flusher.flush_closed,
+            rolled=self.flusher.flush_closed,
             went_back=self._lower_checkpoints,
             opened=self._open_segments.add,
-            flush_aside=self._flusher.flush_aside,
+            flush_aside=self.flusher.flush_aside,
         )
 
     def _found(
@@ -359,7 +359,7 @@ class LogStore:
         now_ms = self.clock.wall_ms()
         for partition_log in self.loaded():
             if now_ms - partition_log.flushed_ms >= partition_log.settings.flush_ms:
-                self._flusher.flush(partition_log)
+                self.flusher.flush(partition_log)
 
     def write_checkpoints(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """Recovery points, log starts and high watermarks, of every directory that changed."""

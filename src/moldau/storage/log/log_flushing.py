@@ -9,10 +9,12 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.metrics.duration_cells import DurationCells
 from moldau.storage.directories.storage_threads import Threads
 from moldau.storage.log.segment import Segment
 from moldau.storage.log_files import (
@@ -119,6 +121,8 @@ class Flusher:
         self._threads = threads
         self._failed = failed
         self._aside: set[PartitionLog] = set()
+        self.times = DurationCells()
+        """How long the disk took for each flush."""
 
     def flush_closed(self, partition_log: PartitionLog) -> None:
         """After a roll: the segments that are complete now."""
@@ -155,13 +159,21 @@ class Flusher:
         if work is None:
             over(None)
             return
-        pending = work
+        pending, took_ns = work, 0
+
+        def run() -> StorageFault | None:
+            nonlocal took_ns
+            began_ns = time.perf_counter_ns()
+            fault = pending.run()
+            took_ns = time.perf_counter_ns() - began_ns
+            return fault
 
         def done(fault: StorageFault | None) -> None:
+            self.times.add(took_ns)
             own = partition_log.finish_flush(pending, fault)
             if own is not None:
                 log.error("flush failed partition=%s: %s", partition, own)
                 self._failed(partition_log, own)
             over(own)
 
-        self._threads.run(pending.run, done)
+        self._threads.run(run, done)

@@ -47,7 +47,7 @@ def _groups() -> list[_Group]:
     groups: dict[tuple[str, ...], _Group] = {}
     for metric in METRICS:
         found = _BEAN.fullmatch(metric.bean)
-        if found is None:
+        if found is None or metric.only == "strimzi":
             continue  # Kafka has no MBean of it
         domain, kind, name, attribute = found.groups()
         fixed = (("type", kind), ("name", name)) if name else (("type", kind),)
@@ -92,7 +92,7 @@ class MBeans:
     def _attributes(self, metric: Metric, tags: Tags, value: Any) -> Attributes:
         if metric.kind is Kind.QUANTILES:
             assert isinstance(value, Summary)
-            told = {PERCENTILES[name]: number for name, number in value.milliseconds}
+            told = {PERCENTILES[name]: number for name, number in value.quantiles}
             return {"Count": value.number, **told}
         if metric.kind is Kind.COUNTER and metric.bean.endswith("PerSec"):
             one, five, fifteen = self._meters.rates.of(metric.bean, tags)
