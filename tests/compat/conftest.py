@@ -18,6 +18,7 @@ import pytest
 from moldau.testing.broker_process import BrokerProcess
 from tests.compat.clients.catalogue import NAMES, Clients
 from tests.compat.clients.port import Client
+from tests.support.kerberos import NoKerberos, Realm
 
 SETTINGS = {
     # A group's first generation would wait three seconds for more members.
@@ -52,6 +53,18 @@ def clients(bootstrap: str) -> Iterator[Clients]:
     all_clients = Clients(bootstrap)
     yield all_clients
     all_clients.close()
+
+
+@pytest.fixture(scope="module")
+def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
+    try:
+        found = Realm(tmp_path_factory.mktemp("realm"))
+    except NoKerberos as reason:
+        pytest.skip(str(reason))
+    if not found.has_python_package():
+        pytest.skip("Debian's package of gssapi is for another Python than this one")
+    with found:
+        yield found
 
 
 @pytest.fixture(params=NAMES)

@@ -18,7 +18,7 @@ from tests.integration.test_security_recipes import GSSAPI_RECIPE
 from tests.support.apache_kafka import tool_command
 from tests.support.cluster_with_logins import cluster_of_two, replicate_and_end_a_transaction
 from tests.support.eventually import eventually
-from tests.support.kerberos import REALM, NoKerberos, Realm
+from tests.support.kerberos import REALM, Realm
 
 pytestmark = pytest.mark.compat
 
@@ -78,18 +78,6 @@ def settings(port: int, table: Path) -> dict[str, str]:
         "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
         "super.users": "User:alice;User:BOB",
     }
-
-
-@pytest.fixture(scope="module")
-def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Realm]:
-    try:
-        found = Realm(tmp_path_factory.mktemp("realm"))
-    except NoKerberos as reason:
-        pytest.skip(str(reason))
-    if not found.has_python_package():
-        pytest.skip("Debian's package of gssapi is for another Python than this one")
-    with found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -199,6 +187,19 @@ def own(place: Place, file: Path, *arguments: str, **more: str) -> str:
 def test_moldaus_own_commands_log_in_by_a_key_table(place: Place, tmp_path: Path) -> None:
     file = place.client_file(tmp_path, "alice")
     assert "Created topic own" in own(place, file, "--create", "--topic", "own")
+
+
+def test_moldaus_own_commands_look_for_the_kdc_as_kafkas_scripts_say(
+    place: Place, tmp_path: Path
+) -> None:
+    file = place.client_file(tmp_path, "alice")
+    nowhere = {"KRB5_CONFIG": "/nowhere"}
+    assert "no Kerberos ticket" in own(place, file, "--list", **nowhere)
+    options = f"-Xmx1g -Djava.security.krb5.conf={place.realm.configuration}"
+    said = own(place, file, "--create", "--topic", "found", KAFKA_OPTS=options, **nowhere)
+    assert "Created topic found" in said
+    said = own(place, file, "--list", KAFKA_OPTS="-Djava.security.krb5.conf=/nowhere")
+    assert "java.security.krb5.conf" in said and "the file cannot be read" in said
 
 
 def test_moldaus_own_commands_log_in_by_tickets_that_are_there(

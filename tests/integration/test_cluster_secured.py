@@ -7,6 +7,8 @@ nodes that are the brokers' own.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -199,6 +201,36 @@ def test_users_and_their_passwords_reach_every_broker(secured: Secured) -> None:
     everywhere("first", False, "the end of the first")
     change(UserScramCredentialDeletion(BOB, ScramMechanism.SCRAM_SHA_512))
     everywhere("second", False, "the end of the user")
+
+
+def test_the_log_of_a_stopped_broker_is_repaired_from_secured_ones(
+    secured: Secured, tmp_path: Path
+) -> None:
+    rolls = {"internal.segment.bytes": "3000"}
+    topic = NewTopic("scrubbed", 1, replica_assignment=[[0, 1, 2]], config=rolls)
+    admin = secured.admin()
+    admin.create_topics([topic])["scrubbed"].result(SECONDS_MAX)
+    producer = secured.producer(acks="all")
+    for _ in range(20):
+        producer.produce("scrubbed", b"x" * 1000)
+        producer.flush(SECONDS_MAX)
+    eventually(lambda: secured.isr("scrubbed") == [3])
+    broker = secured.brokers[2]
+    broker.stop()
+    log = min((broker.data / "scrubbed-0").glob("*.log"))
+    whole = log.read_bytes()
+    log.write_bytes(whole[:500] + b"?" + whole[501:])
+    reach = secured.locks.reach(secured.bootstrap, CLIENT).moldau
+    file = tmp_path / "client.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in reach.items()))
+    words = [sys.executable, "-m", "moldau.main", "log-scrub", "--log-dir", str(broker.data)]
+    words += ["--topic", "scrubbed", "--repair", "--bootstrap-server", secured.brokers[0].bootstrap]
+    for more, code in (([], 3), (["--command-config", str(file)], 0)):
+        done = subprocess.run([*words, *more], capture_output=True, text=True, timeout=60)
+        assert done.returncode == code, done.stdout + done.stderr
+    assert log.read_bytes() == whole
+    broker.start()
+    eventually(lambda: secured.isr("scrubbed") == [3])
 
 
 def test_a_password_that_is_set_at_run_time_is_encrypted_in_zookeeper(secured: Secured) -> None:

@@ -137,14 +137,17 @@ def test_a_log_in_that_is_refused_for_a_while_costs_the_session_and_not_the_stor
         states: list[SessionState] = []
         store.on_session(states.append)
         client: Any = store._client
-        right, client._connection._password = client._connection._password, "guess"
+        right, client._connection._login = (
+            client._connection._login,
+            ZooKeeperLogin("kafka", "guess"),
+        )
         client._connection._socket.shutdown(2)
         async with asyncio.timeout(SECONDS_MAX):
             while SessionState.EXPIRED not in states:
                 await asyncio.sleep(0.02)
         with pytest.raises(StoreError):
             await store.create("/not-yet", b"")
-        client._connection._password = right
+        client._connection._login = right
         async with asyncio.timeout(SECONDS_MAX):
             while states[-1:] != [SessionState.CONNECTED]:
                 await asyncio.sleep(0.02)

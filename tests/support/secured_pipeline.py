@@ -1,7 +1,7 @@
 """A whole pipeline on a secured broker, in a process of its own that talks of all it can.
 
 `python -m tests.support.secured_pipeline SETTINGS.json DIRECTORY` reads a topic as a batch and as a
-stream, joins nothing, writes exactly once and at least once and by the plain format; it logs on
+stream, writes exactly once and at least once and by the plain format; it logs on
 the level DEBUG, prints every plan, progress and page of Spark's UI, and leaves its event logs in
 DIRECTORY. What it prints last is what it has read and written.
 """
@@ -27,8 +27,6 @@ def main(settings_path: Path, directory: Path) -> int:
     bootstrap = given.pop("bootstrap.servers")
     options = {f"kafka.{key}": value for key, value in given.items()}
     logging.basicConfig(level=logging.DEBUG, stream=sys.stderr)
-    # What py4j carries to the JVM it would log whole.
-    logging.getLogger("py4j").setLevel(logging.WARNING)
     events = directory / "events"
     events.mkdir()
     spark = session(

@@ -7,14 +7,17 @@ from collections.abc import Mapping
 
 OPTIONS = "KAFKA_OPTS"
 JAAS_FILE = "java.security.auth.login.config"
+KERBEROS_FILE = "java.security.krb5.conf"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 ALLOWED_FILES = "org.apache.kafka.sasl.oauthbearer.allowed.files"
 FLAGS = (
     JAAS_FILE,
+    KERBEROS_FILE,
     ALLOWED_URLS,
     ALLOWED_FILES,
     "zookeeper.sasl.client",
     "zookeeper.sasl.clientconfig",
+    "zookeeper.sasl.client.username",
 )
 """Each is a setting too, of the same name."""
 

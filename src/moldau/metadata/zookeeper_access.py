@@ -1,20 +1,21 @@
 """Where ZooKeeper is and how to be let in: the settings, and the kazoo client they make.
 
-A broker shows who it is by a user and a password (a log-in by SASL, from the section `Client` of
-the JAAS file, or ZooKeeper's scheme digest), by its certificate, or by several of these.
+A broker shows who it is by a log-in (from the section `Client` of the JAAS file: a user and a
+password, or Kerberos), by ZooKeeper's scheme digest, by its certificate, or by several of these.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from moldau.config.setting_definition import ConfigError
 from moldau.metadata.zookeeper_nodes import Access, access_of
 from moldau.net.sasl.login_modules import JAAS_FILE, sections_of
 from moldau.net.tls.contexts import client_context
 from moldau.net.tls.pem_blocks import StoreFault
-from moldau.security.jaas import LoginModule
+from moldau.security.jaas import KERBEROS_MODULE, LoginModule
+from moldau.security.sasl.sasl_mechanism import GSSAPI
 
 if TYPE_CHECKING:
     import ssl
@@ -23,18 +24,59 @@ if TYPE_CHECKING:
     from kazoo.security import ACL
 
     from moldau.config.broker_config import BrokerConfig
+    from moldau.net.sasl.kerberos import Initiator
+    from moldau.security.sasl.sasl_mechanism import SaslClient
 
 DIGEST_MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule"
 SET_ACL = "zookeeper.set.acl"
+SERVICE = "zookeeper.sasl.client.username"
 PROTOCOLS = ("TLSv1.2", "TLSv1.3")
+DIGEST_SERVICE, DIGEST_HOST = "zookeeper", "zk-sasl-md5"
+"""What ZooKeeper calls itself at a log-in by DIGEST-MD5, on whatever host."""
+NONCE_BYTES = 24
+
+
+class LogsIn(Protocol):
+    """As whom somebody logs in to ZooKeeper."""
+
+    @property
+    def name(self) -> str:
+        """For the log."""
+
+    def machine(self, host: str) -> SaslClient:
+        """For one log-in at that server; may block. Raises SaslFailure."""
 
 
 class ZooKeeperLogin(NamedTuple):
+    """By a password (DIGEST-MD5)."""
+
     name: str
     password: str
 
     def __repr__(self) -> str:
         return f"ZooKeeperLogin({self.name}, [hidden])"
+
+    def machine(self, host: str) -> SaslClient:
+        import secrets
+
+        from moldau.security.sasl.digest_md5 import DigestMd5Client
+
+        nonce = secrets.token_urlsafe(NONCE_BYTES)
+        return DigestMd5Client(
+            self.name, self.password, nonce, service=DIGEST_SERVICE, host=DIGEST_HOST
+        )
+
+
+class ZooKeeperTicket(NamedTuple):
+    """By Kerberos (GSSAPI)."""
+
+    name: str
+    initiator: Initiator
+
+    def machine(self, host: str) -> SaslClient:
+        from moldau.security.sasl.gssapi import GssapiClient
+
+        return GssapiClient(self.initiator.context(host))
 
 
 class ZooKeeperTls(NamedTuple):
@@ -68,7 +110,7 @@ class ZooKeeperAccess(NamedTuple):
     connection_timeout_ms: int = 18_000
     digest: str = ""
     """user:password, or nothing."""
-    login: ZooKeeperLogin | None = None
+    login: LogsIn | None = None
     protects_nodes: bool = False
     """Give nodes an ACL, so that only those who are let in as this broker can change them."""
     tls: ssl.SSLContext | None = None
@@ -98,7 +140,7 @@ class ZooKeeperAccess(NamedTuple):
         )
 
 
-def zookeeper_login(config: BrokerConfig) -> ZooKeeperLogin | None:
+def zookeeper_login(config: BrokerConfig) -> LogsIn | None:
     """From the JAAS file; None if it says nothing of ZooKeeper. Raises ConfigError."""
     section = config.zookeeper_sasl_clientconfig
     modules = sections_of(config).get(section)
@@ -108,18 +150,34 @@ def zookeeper_login(config: BrokerConfig) -> ZooKeeperLogin | None:
     if not config.zookeeper_sasl_client:
         limit = f"{file} has a section {section}, which this would leave unused"
         raise ConfigError("zookeeper.sasl.client", "false", limit)
-    return _login_by(modules, file, section)
+    if len(modules) == 1 and modules[0].class_name == DIGEST_MODULE:
+        return _by_password(modules[0], file, section)
+    if len(modules) == 1 and modules[0].serves(GSSAPI):
+        return _by_ticket(modules[0], config)
+    wanted = f"{DIGEST_MODULE} or {KERBEROS_MODULE}"
+    limit = f"section {section} must have one login module, {wanted}"
+    raise ConfigError(JAAS_FILE, file, limit)
 
 
-def _login_by(modules: tuple[LoginModule, ...], file: str | None, section: str) -> ZooKeeperLogin:
-    if len(modules) != 1 or modules[0].class_name != DIGEST_MODULE:
-        limit = f"section {section} must have one login module, {DIGEST_MODULE}"
-        raise ConfigError(JAAS_FILE, file, limit)
-    options = modules[0].options
+def _by_password(module: LoginModule, file: str | None, section: str) -> ZooKeeperLogin:
+    options = module.options
     if not options.get("username") or not options.get("password"):
         limit = f"section {section} must have a username and a password"
         raise ConfigError(JAAS_FILE, file, limit)
     return ZooKeeperLogin(options["username"], options["password"])
+
+
+def _by_ticket(module: LoginModule, config: BrokerConfig) -> ZooKeeperTicket:
+    from moldau.net.sasl.kerberos import Initiator, kerberos_options
+
+    options = kerberos_options(
+        JAAS_FILE,
+        module.options,
+        config.zookeeper_sasl_client_username,
+        config.java_security_krb5_conf,
+        service_key=SERVICE,
+    )
+    return ZooKeeperTicket(options.principal or "Kerberos", Initiator(JAAS_FILE, options))
 
 
 def tls_context(tls: ZooKeeperTls) -> ssl.SSLContext:
@@ -179,7 +237,7 @@ def new_client(access: ZooKeeperAccess) -> KazooClient:
         connection_retry={"max_tries": -1, "delay": 0.05, "backoff": 2, "max_delay": 1},
     )
     if access.login is not None:
-        client._connection = LoggingIn(client, *access.login)
+        client._connection = LoggingIn(client, access.login)
     return client
 
 

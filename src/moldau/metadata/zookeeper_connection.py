@@ -8,23 +8,21 @@ which it never tries again. Everything here runs on kazoo's threads.
 
 from __future__ import annotations
 
-import secrets
 import socket
 import ssl
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kazoo.exceptions import AuthFailedError, ConnectionDropped
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.connection import ConnectionHandler
 from kazoo.protocol.serialization import SASL
 
-from moldau.security.sasl.digest_md5 import DigestMd5Client
-from moldau.security.sasl.sasl_failures import SaslFailure
+from moldau.security.sasl.sasl_failures import SaslFailure, SaslInterrupted
 
-NONCE_BYTES = 24
+if TYPE_CHECKING:
+    from moldau.metadata.zookeeper_access import LogsIn
+
 ROUNDS_MAX = 4
-SERVICE, HOST = "zookeeper", "zk-sasl-md5"
-"""What ZooKeeper calls itself at a log-in by DIGEST-MD5, on whatever host."""
 
 
 class Sockets(SequentialThreadingHandler):  # type: ignore[misc]
@@ -74,27 +72,29 @@ def _reason(fault: OSError) -> str:
 
 
 class LoggingIn(ConnectionHandler):  # type: ignore[misc]
-    """kazoo's connection, which logs in by DIGEST-MD5 before anything else is asked."""
+    """kazoo's connection, which logs in before anything else is asked."""
 
-    def __init__(self, client: Any, name: str, password: str) -> None:
+    def __init__(self, client: Any, login: LogsIn) -> None:
+        sasl_options = {"name": login.name}
         super().__init__(
-            client, client._conn_retry.copy(), logger=client.logger, sasl_options={"name": name}
+            client, client._conn_retry.copy(), logger=client.logger, sasl_options=sasl_options
         )
-        self._name = name
-        self._password = password
+        self._login = login
 
     def _authenticate_with_sasl(self, host: str, timeout: float) -> None:
-        """Raises AuthFailedError if the server says no, and ConnectionDropped if it says
-        nothing."""
-        nonce = secrets.token_urlsafe(NONCE_BYTES)
-        machine = DigestMd5Client(self._name, self._password, nonce, service=SERVICE, host=HOST)
-        token: bytes | None = machine.first()
+        """Raises AuthFailedError if the server says no, and ConnectionDropped if it, or the KDC,
+        says nothing."""
         try:
+            machine = self._login.machine(host)
+            token: bytes | None = machine.first()
             for xid in range(1, ROUNDS_MAX + 1):
                 token = machine.evaluate(self._ask(token or b"", xid, timeout))
                 if machine.is_complete:
                     return
             raise SaslFailure("ZooKeeper asks for more and more")
+        except SaslInterrupted as fault:
+            self.handler.last_fault = f"{host}: {fault}"
+            raise ConnectionDropped(str(fault)) from fault
         except SaslFailure as fault:
             self.handler.last_fault = f"{host}: {fault}"
             raise AuthFailedError(str(fault)) from fault
@@ -105,8 +105,9 @@ class LoggingIn(ConnectionHandler):  # type: ignore[misc]
         if header.xid != xid:
             raise ConnectionDropped(f"the answer to a log-in is numbered {header.xid}, not {xid}")
         if header.err:
-            raise SaslFailure(f"ZooKeeper refuses {self._name} (error {header.err})")
+            raise SaslFailure(f"ZooKeeper refuses {self._login.name} (error {header.err})")
         challenge, _ = SASL.deserialize(buffer, offset)
-        if challenge is None:
+        if challenge is None and xid == 1:
             raise SaslFailure("ZooKeeper has no section Server in its JAAS file, so no users")
-        return bytes(challenge)
+        # At the end of a log-in by Kerberos it has nothing more to say.
+        return bytes(challenge or b"")

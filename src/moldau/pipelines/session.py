@@ -14,7 +14,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from moldau.pipelines.hidden_settings import SECRET_NAMES
+from moldau.pipelines.hidden_settings import SECRET_NAMES, hide_what_is_carried_to_the_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,6 +95,7 @@ def register(spark: SparkSession) -> SparkSession:
     # Spark refuses a source that can filter where the user has switched filtering off.
     pushes = spark.conf.get(PUSHDOWN, "false") == "true"
     spark.dataSource.register(MoldauSource if pushes else PlainMoldauSource)
+    hide_what_is_carried_to_the_jvm()
     hidden = spark.conf.get(REDACTION, "") or ""
     if SECRET_OPTIONS not in hidden:
         spark.conf.set(REDACTION, f"(?:{hidden})|{SECRET_OPTIONS}" if hidden else SECRET_OPTIONS)

@@ -19,11 +19,12 @@ from moldau.security.sasl.sasl_mechanism import (
     SCRAM_SHA_512,
 )
 
+KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 LOGIN_MODULES: Mapping[str, tuple[str, ...]] = {
     "org.apache.kafka.common.security.plain.PlainLoginModule": (PLAIN,),
     "org.apache.kafka.common.security.scram.ScramLoginModule": (SCRAM_SHA_256, SCRAM_SHA_512),
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule": (OAUTHBEARER,),
-    "com.sun.security.auth.module.Krb5LoginModule": (GSSAPI,),
+    KERBEROS_MODULE: (GSSAPI,),
     "org.apache.zookeeper.server.auth.DigestLoginModule": (),
 }
 """The modules that are known, and the mechanisms each stands for. The last is ZooKeeper's."""

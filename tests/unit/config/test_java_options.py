@@ -29,9 +29,14 @@ def test_without_options_there_is_no_file() -> None:
     assert java_settings({}) == {}
 
 
-def test_what_zookeepers_client_is_told_is_a_setting_too() -> None:
-    options = "-Dzookeeper.sasl.client=false -Dzookeeper.sasl.clientconfig=Ours -Dother=1"
+def test_what_kerberos_and_zookeepers_client_are_told_is_a_setting_too() -> None:
+    options = (
+        "-Dzookeeper.sasl.client=false -Dzookeeper.sasl.clientconfig=Ours -Dother=1 "
+        "-Djava.security.krb5.conf=/k -Dzookeeper.sasl.client.username=zk"
+    )
     assert java_settings({"KAFKA_OPTS": options}) == {
         "zookeeper.sasl.client": "false",
         "zookeeper.sasl.clientconfig": "Ours",
+        "java.security.krb5.conf": "/k",
+        "zookeeper.sasl.client.username": "zk",
     }

@@ -10,6 +10,7 @@ from moldau.config.broker_config import BrokerConfig
 from moldau.config.setting_definition import ConfigError
 from moldau.metadata.zookeeper_access import ZooKeeperAccess, ZooKeeperLogin
 from moldau.metadata.zookeeper_nodes import Access, access_of
+from moldau.security.jaas import KERBEROS_MODULE
 from tests.support.secured_zookeeper import DIGEST, client_jaas
 
 
@@ -49,7 +50,9 @@ def test_without_the_section_nobody_logs_in(tmp_path: Path) -> None:
     ("text", "reason"),
     [
         (f'Client {{ {DIGEST} required username="a"; }};', "a username and a password"),
-        ("Client { com.sun.security.auth.module.Krb5LoginModule required; };", "one login module"),
+        ("Client { org.apache.kafka.common.security.plain.PlainLoginModule required; };", "one"),
+        (f"Client {{ {KERBEROS_MODULE} required serviceName=other; }};", "conflicting serviceName"),
+        (f"Client {{ {KERBEROS_MODULE} required krb=x; }};", "has no option krb"),
         (f"Client {{ {DIGEST} required; {DIGEST} required; }};", "one login module"),
         ("Client { };", "one login module"),
     ],

@@ -162,13 +162,13 @@ def test_options_that_make_no_sense_are_told_so(
     options: Mapping[str, str], setting: str | None, sentence: str
 ) -> None:
     with pytest.raises(ConfigError, match=sentence):
-        kerberos_options(KEY, options, setting)
+        kerberos_options(KEY, options, setting, None)
 
 
 def test_the_service_may_stand_in_the_module_or_beside_it() -> None:
-    assert kerberos_options(KEY, {**TABLE, "serviceName": "kafka"}, None).service == "kafka"
-    assert kerberos_options(KEY, TABLE, "kafka").key_table == "/a"
-    assert kerberos_options(KEY, {"useTicketCache": "TRUE"}, "kafka").ticket_cache == ""
+    assert kerberos_options(KEY, {**TABLE, "serviceName": "kafka"}, None, None).service == "kafka"
+    assert kerberos_options(KEY, TABLE, "kafka", None).key_table == "/a"
+    assert kerberos_options(KEY, {"useTicketCache": "TRUE"}, "kafka", None).ticket_cache == ""
 
 
 def test_without_the_package_one_sentence_says_how_to_get_it(
@@ -182,6 +182,6 @@ def test_without_the_package_one_sentence_says_how_to_get_it(
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    for ask in (lambda: library(KEY), lambda: kerberos_login(KEY, TABLE, "kafka")):
+    for ask in (lambda: library(KEY), lambda: kerberos_login(KEY, TABLE, "kafka", None)):
         with pytest.raises(ConfigError, match=r"pip install 'moldau\[gssapi\]'"):
             ask()

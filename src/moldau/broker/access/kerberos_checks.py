@@ -29,7 +29,8 @@ def kerberos_start(
         rules = parse_kerberos_rules(texts)
     except ValueError as fault:
         raise ConfigError(RULES, ",".join(texts), str(fault)) from None
-    acceptor = Acceptor(key, kerberos_options(key, options, own_config.sasl_kerberos_service_name))
+    service, file = own_config.sasl_kerberos_service_name, config.java_security_krb5_conf
+    acceptor = Acceptor(key, kerberos_options(key, options, service, file))
     realm = acceptor.default_realm()
 
     def user_of(name: str) -> str:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import Output
-from moldau.cli.tool import BOOTSTRAP, JSON, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 from moldau.model.names import TopicPartition
 from moldau.storage.scrubbing.segment_scrubbing import Damage, partitions_in, scrub_partition
 from moldau.storage.storage_faults import StorageFault
 
 if TYPE_CHECKING:
     from moldau.cli.files.log_scrub_repair import Outcome
+    from moldau.net.peers import PeerSecurity
 
 DAMAGED = 3
 """The exit code when something is damaged, and stays so."""
@@ -46,13 +47,32 @@ def main(given: Given, out: Output) -> int:
             locked[directory.path] = directory
         damages = look(given, out, list(locked))
         bootstrap = given.text("bootstrap-server") if given.has("bootstrap-server") else ""
-        outcomes = dict(repair(damages.found, locked, bootstrap)) if damages.found else {}
+        security = how_to_ask(given, bootstrap)
+        outcomes = dict(repair(damages.found, locked, bootstrap, security)) if damages.found else {}
     except StorageFault as fault:
         raise CommandFault(str(fault)) from fault
     finally:
         for directory in locked.values():
             directory.unlock()
     return report(given, out, damages, outcomes)
+
+
+def how_to_ask(given: Given, bootstrap: str) -> PeerSecurity:
+    """The other brokers, as any client is told by the file. Raises CommandFault."""
+    from moldau.cli.command_clients import client_faults, properties_file
+    from moldau.client.network.connection_security import ConnectionSecurity
+    from moldau.config.client_settings.admin_settings import AdminConfig
+    from moldau.net.peers import PeerSecurity
+
+    if not given.has("command-config"):
+        return PeerSecurity()
+    settings = properties_file(given.text("command-config"))
+    with client_faults():
+        config, _ = AdminConfig.parse({**settings, "bootstrap.servers": bootstrap or "none:1"})
+        security = ConnectionSecurity.of(config)
+    if security is None:
+        return PeerSecurity()
+    return PeerSecurity(lambda: security.context, lambda: security.login)
 
 
 class Look(NamedTuple):
@@ -144,6 +164,7 @@ TOOL = Tool(
             "another replica in sync, which the brokers named with --bootstrap-server know.",
         ),
         BOOTSTRAP,
+        COMMAND_CONFIG,
         Flag("--bytes-per-second", "Read no faster than this.", takes="BYTES", kind=integer),
         JSON,
     ),

@@ -17,7 +17,7 @@ from moldau.cli.command_clients import address_of
 from moldau.model.cluster import Endpoint
 from moldau.model.errors import Error
 from moldau.model.names import BrokerId, TopicPartition
-from moldau.net.peers import Peers, PeerUnreachable
+from moldau.net.peers import Peers, PeerSecurity, PeerUnreachable
 from moldau.replication.segment_repair import mend
 from moldau.storage.directories.log_directory import CLEAN_SHUTDOWN_FILE, LogDirectory
 from moldau.storage.log_files import EPOCHS_FILE, SNAPSHOT_SUFFIX
@@ -79,17 +79,23 @@ class Outcome(NamedTuple):
 
 
 def repair(
-    damages: Sequence[Damage], directories: dict[str, LogDirectory], bootstrap: str
+    damages: Sequence[Damage],
+    directories: dict[str, LogDirectory],
+    bootstrap: str,
+    security: PeerSecurity,
 ) -> list[tuple[TopicPartition, Outcome]]:
     """Partition by partition. `directories` are locked, by path; without a `bootstrap` nothing can
     be fetched."""
-    return asyncio.run(_repair_all(damages, directories, bootstrap))
+    return asyncio.run(_repair_all(damages, directories, bootstrap, security))
 
 
 async def _repair_all(
-    damages: Sequence[Damage], directories: dict[str, LogDirectory], bootstrap: str
+    damages: Sequence[Damage],
+    directories: dict[str, LogDirectory],
+    bootstrap: str,
+    security: PeerSecurity,
 ) -> list[tuple[TopicPartition, Outcome]]:
-    others = _Others(bootstrap)
+    others = _Others(bootstrap, security)
     outcomes = []
     by_directory: dict[str, list[Damage]] = {}
     for damage in damages:
@@ -189,13 +195,18 @@ class _Others:
     """The other brokers of the cluster. Those to ask first have negative numbers until they have
     said who is who."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, security: PeerSecurity) -> None:
         addresses = [address_of(each) for each in bootstrap.split(",") if each.strip()]
         self._endpoints = {
             -1 - number: Endpoint("", host, port) for number, (host, port) in enumerate(addresses)
         }
         self._first = list(self._endpoints)
-        self.peers = Peers(asyncio.get_running_loop(), self._endpoints.get, client_id=CLIENT_ID)
+        self.peers = Peers(
+            asyncio.get_running_loop(),
+            self._endpoints.get,
+            client_id=CLIENT_ID,
+            security=security,
+        )
 
     async def sources(self, partition: TopicPartition, own_id: BrokerId | None) -> list[BrokerId]:
         """Replicas in sync besides our own, the leader first."""

@@ -70,9 +70,11 @@ def _login(config: SecuritySettings) -> Login:
             return token_login(config, _token_options(config), Allowed.by(os.environ))
     options = _options(config, mechanism)
     if mechanism == GSSAPI:
+        from moldau.config.java_options import KERBEROS_FILE, java_settings
         from moldau.net.sasl.kerberos import kerberos_login
 
-        return kerberos_login(JAAS, options, config.sasl_kerberos_service_name)
+        file = java_settings(os.environ).get(KERBEROS_FILE)
+        return kerberos_login(JAAS, options, config.sasl_kerberos_service_name, file)
     try:
         return login_by(mechanism, options, SOURCES)
     except ValueError as fault:

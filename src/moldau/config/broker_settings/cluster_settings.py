@@ -160,6 +160,9 @@ class ClusterSettings(Settings):
     zookeeper_sasl_clientconfig: str = setting(
         "zookeeper.sasl.clientconfig", "Client",
         doc="Moldau's own, likewise: the section of the JAAS file that says as whom.")
+    zookeeper_sasl_client_username: str = setting(
+        "zookeeper.sasl.client.username", "zookeeper",
+        doc="Moldau's own, likewise: ZooKeeper's Kerberos name, the part before the host.")
     zookeeper_digest: Password | None = setting(
         "zookeeper.digest",
         doc="Moldau's own: user:password that the broker shows to ZooKeeper (its scheme digest); "

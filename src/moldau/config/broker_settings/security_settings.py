@@ -152,6 +152,10 @@ class SecuritySettings(Settings):
         doc="Moldau's own: the JAAS file that a JVM is told of by a flag of this name. Its "
             "sections are KafkaServer (or <listener in lower case>.KafkaServer) and Client, for "
             "ZooKeeper; without the setting KAFKA_OPTS is looked at.")
+    java_security_krb5_conf: str | None = setting(
+        "java.security.krb5.conf",
+        doc="Moldau's own, likewise: the file that says where the KDC is; without it the Kerberos "
+            "library looks where KRB5_CONFIG says, or in /etc/krb5.conf.")
     sasl_mechanism_controller_protocol: str = setting(
         "sasl.mechanism.controller.protocol", "GSSAPI",
         no_effect="the controller uses the listener of the brokers",

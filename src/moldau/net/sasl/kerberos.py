@@ -1,7 +1,8 @@
 """Kerberos through the package `gssapi`, which speaks to the system's own library (MIT).
 
 To accept needs a key table and no network; to log in asks the KDC, so it happens beside the loop.
-Where the KDC is says the library's own configuration (/etc/krb5.conf, or KRB5_CONFIG).
+Where the KDC is says the file of `java.security.krb5.conf`, or else the library's own configuration
+(/etc/krb5.conf, or KRB5_CONFIG).
 """
 
 from __future__ import annotations
@@ -11,19 +12,22 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from moldau.config.java_options import KERBEROS_FILE
 from moldau.config.setting_definition import HIDDEN, ConfigError
+from moldau.security.jaas import KERBEROS_MODULE
 from moldau.security.sasl.gssapi import GssapiClient
 from moldau.security.sasl.sasl_failures import SaslFailure, SaslInterrupted
 from moldau.security.sasl.sasl_login import Login
 from moldau.security.sasl.sasl_mechanism import GSSAPI
 
 KEY_TABLE = "/etc/krb5.keytab"
-MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 SERVICE_NAME = "sasl.kerberos.service.name"
 _MEMORY = itertools.count()
 _ERROR_BASE = -1765328384
 _NOT_YET, _REPEATED = 33, 34
 """A clock that is ahead, a token that was seen: another try may do."""
+_NO_REALM, _NO_KDC = 152, 156
+"""Nobody answers for the realm: likewise."""
 OPTIONS_MEANT = (
     "keyTab",
     "principal",
@@ -52,37 +56,50 @@ class KerberosOptions(NamedTuple):
     key_table: str | None
     ticket_cache: str | None
     """Empty for the usual one."""
+    file: str | None = None
+    """Says where the KDC is; None if the library knows."""
 
 
 def kerberos_options(
-    key: str, options: Mapping[str, str], service_setting: str | None
+    key: str,
+    options: Mapping[str, str],
+    service_setting: str | None,
+    file: str | None,
+    *,
+    service_key: str = SERVICE_NAME,
 ) -> KerberosOptions:
-    """`key` is where the module stands. Raises ConfigError."""
+    """`key` is where the module stands; `file` says where the KDC is. Raises ConfigError."""
     for name in options:
         if name not in OPTIONS_MEANT and name not in OPTIONS_OF_THE_JVM:
-            raise ConfigError(key, HIDDEN, f"{MODULE} has no option {name} here")
+            raise ConfigError(key, HIDDEN, f"{KERBEROS_MODULE} has no option {name} here")
     in_module = options.get("serviceName")
     if in_module and service_setting and in_module != service_setting:
         limit = f"conflicting serviceName values found in JAAS ({in_module}) and this setting"
-        raise ConfigError(SERVICE_NAME, service_setting, limit)
+        raise ConfigError(service_key, service_setting, limit)
     service = in_module or service_setting
     if not service:
         limit = "no serviceName defined in either JAAS or Kafka config"
-        raise ConfigError(SERVICE_NAME, "", limit)
+        raise ConfigError(service_key, "", limit)
     key_table = ticket_cache = None
     if _is_true(options, "useKeyTab"):
         key_table = options.get("keyTab", KEY_TABLE).removeprefix("file:").removeprefix("FILE:")
     if _is_true(options, "useTicketCache"):
         ticket_cache = options.get("ticketCache", "")
-    return KerberosOptions(service, options.get("principal") or None, key_table, ticket_cache)
+    principal = options.get("principal") or None
+    return KerberosOptions(service, principal, key_table, ticket_cache, file)
 
 
 def _is_true(options: Mapping[str, str], name: str) -> bool:
     return options.get(name, "").lower() == "true"
 
 
-def library(key: str) -> Any:
-    """The package. Raises ConfigError."""
+def library(key: str, file: str | None = None) -> Any:
+    """The package, which looks for KDCs as the file says: it has one such file for the whole
+    process. Raises ConfigError."""
+    if file:
+        if not os.access(file, os.R_OK):
+            raise ConfigError(KERBEROS_FILE, file, "the file cannot be read")
+        os.environ["KRB5_CONFIG"] = file
     try:
         import gssapi
     except (ImportError, OSError):
@@ -97,7 +114,7 @@ class Acceptor:
 
     def __init__(self, key: str, options: KerberosOptions) -> None:
         """Raises ConfigError."""
-        self._gssapi = gssapi = library(key)
+        self._gssapi = gssapi = library(key, options.file)
         if options.key_table is None or options.principal is None:
             limit = "a broker needs a key table and a principal: useKeyTab, keyTab, principal"
             raise ConfigError(key, HIDDEN, limit)
@@ -136,7 +153,7 @@ class Initiator:
 
     def __init__(self, key: str, options: KerberosOptions) -> None:
         """Raises ConfigError."""
-        self._gssapi = library(key)
+        self._gssapi = library(key, options.file)
         self._options = options
         if options.key_table is None and options.ticket_cache is None:
             limit = "a log-in needs a key table or tickets: useKeyTab or useTicketCache=true"
@@ -164,7 +181,8 @@ class Initiator:
                 usage="initiate",
             )
         except gssapi.exceptions.GSSError as fault:
-            raise SaslFailure(f"no Kerberos ticket: {fault}") from None
+            kind = SaslInterrupted if _number(fault) in (_NO_REALM, _NO_KDC) else SaslFailure
+            raise kind(f"no Kerberos ticket: {fault}") from None
         return Context(gssapi, made)
 
     def _credentials(self) -> Any:
@@ -183,9 +201,11 @@ class Initiator:
         )
 
 
-def kerberos_login(key: str, options: Mapping[str, str], service_setting: str | None) -> Login:
+def kerberos_login(
+    key: str, options: Mapping[str, str], service_setting: str | None, file: str | None
+) -> Login:
     """By the options of the log-in module at `key`. Raises ConfigError."""
-    initiator = Initiator(key, kerberos_options(key, options, service_setting))
+    initiator = Initiator(key, kerberos_options(key, options, service_setting, file))
     return Login(GSSAPI, lambda host: GssapiClient(initiator.context(host)), blocks=True)
 
 
@@ -230,9 +250,11 @@ class Context:
 
 
 def _failure(fault: Any) -> SaslFailure:
-    number = int(fault.min_code) - _ERROR_BASE
-    # The library counts in 32 bits without a sign.
-    number = number & 0xFFFFFFFF
-    if number in (_NOT_YET, _REPEATED):
+    if _number(fault) in (_NOT_YET, _REPEATED):
         return SaslInterrupted(f"Kerberos: {fault}")
     return SaslFailure(f"Kerberos: {fault}")
+
+
+def _number(fault: Any) -> int:
+    """Of the error, as Kerberos numbers it: the library counts in 32 bits without a sign."""
+    return (int(fault.min_code) - _ERROR_BASE) & 0xFFFFFFFF

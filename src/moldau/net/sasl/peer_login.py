@@ -67,7 +67,8 @@ def peer_login(config: BrokerConfig) -> Login:
     if mechanism == GSSAPI:
         from moldau.net.sasl.kerberos import kerberos_login
 
-        return kerberos_login(key, module.options, own_config.sasl_kerberos_service_name)
+        service, file = own_config.sasl_kerberos_service_name, config.java_security_krb5_conf
+        return kerberos_login(key, module.options, service, file)
     try:
         return login_by(mechanism, module.options, SOURCES)
     except ValueError as fault:
