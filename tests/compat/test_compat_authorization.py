@@ -1,8 +1,9 @@
 """Who may do what: the same requests of the same principals to Moldau and to Apache Kafka.
 
 Every API in every version that both serve is sent by somebody without rights, with each right
-alone, and with all that are needed. Codes, rows, texts and silence must be the same, and a topic
-that may not be described must look like one that is not there.
+alone, and with all that are needed. Codes, rows, texts and silence must be the same, and so must
+be what the audit logs say of it; a topic that may not be described must look like one that is not
+there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import pytest
 from moldau.handlers.routes import ROUTES
 from moldau.testing.broker_process import BrokerProcess, free_ports
 from tests.compat.authorization import of_admin, of_groups, of_topics
+from tests.compat.authorization.audit_lines import AuditLog, tell_grants
+from tests.compat.authorization.audit_lines import differences as audit_differences
 from tests.compat.authorization.both_sides import ROOT, TOKEN_KEY, Side, jaas
 from tests.compat.authorization.plain_view import differences
 from tests.compat.authorization.words import GONE, HERE, Ask, Request, Scenario
@@ -26,6 +29,7 @@ pytestmark = pytest.mark.compat
 
 REQUESTS = (*of_topics.REQUESTS, *of_groups.REQUESTS, *of_admin.REQUESTS)
 LOGGING_IN = {17, 18, 36}
+NODE_ID = 1
 SETTLE_SECONDS_MAX = 30.0
 SCENARIOS = tuple(
     Scenario(f"u{number}", request, grants)
@@ -48,6 +52,8 @@ SETTINGS = {
 class Sides(NamedTuple):
     moldau: Side
     kafka: Side
+    our_audit: AuditLog
+    their_audit: AuditLog
 
 
 def words(request: Request) -> str:
@@ -68,8 +74,11 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
     (inner,) = free_ports(1)
     kafka = ApacheKafka(folder / "kafka")
     kafka.settings.update(of_kafka(kafka, inner, users))
+    audit = AuditLog(moldau.log_path), AuditLog(kafka.directory / "server.log")
     with moldau, kafka, Side("Moldau", port) as ours, Side("Apache Kafka", kafka.port) as theirs:
-        both = Sides(ours, theirs)
+        both = Sides(ours, theirs, *audit)
+        for side in (ours, theirs):
+            tell_grants(side.root, NODE_ID)
         topics = [
             f"{scenario.request.makes}{own_name(scenario, version)}"
             for scenario in SCENARIOS
@@ -84,7 +93,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
 def of_moldau(port: int, users: str) -> dict[str, str]:
     return {
         **SETTINGS,
-        "broker.id": "1",
+        "broker.id": str(NODE_ID),
         "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
         "security.inter.broker.protocol": "SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",
@@ -152,9 +161,12 @@ def parting(sides: Sides, scenario: Scenario, version: int, topic: str) -> list[
     deadline = time.monotonic() + (SETTLE_SECONDS_MAX if scenario.request.settles else 0)
     while True:
         ours, theirs = (
-            side.answer(Ask(version, topic, side.world, own), scenario) for side in sides
+            side.answer(Ask(version, topic, side.world, own), scenario)
+            for side in (sides.moldau, sides.kafka)
         )
+        who = f"User:{scenario.user}"
         found = differences(ours, theirs)
+        found += audit_differences(sides.our_audit.lines(who), sides.their_audit.lines(who))
         if not found or time.monotonic() > deadline:
             return found
         time.sleep(0.1)

@@ -10,20 +10,10 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from moldau.cluster.tree.change_notifications import ChangeNotes
+from moldau.cluster.tree.shared_nodes import SharedNodes
 from moldau.engine.timers import Timers
 from moldau.metadata import acl_paths as paths
-from moldau.metadata.store import (
-    BadVersion,
-    Create,
-    Delete,
-    MetadataStore,
-    NodeExists,
-    NoNode,
-    Op,
-    StoreError,
-    Write,
-)
+from moldau.metadata.store import Create, Delete, MetadataStore, Op, StoreError, Write
 from moldau.metadata.unreadable_nodes import readable
 from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
@@ -33,8 +23,7 @@ from moldau.security.acl.acl_store import Acls
 
 log = logging.getLogger("kafka.security.authorizer.AclAuthorizer")
 
-ATTEMPTS = 10
-RETRY_MS = 100
+UNREADABLE_LIST = "this access control list cannot be read"
 
 Changed = Callable[[Acls], None]
 Change = Callable[[frozenset[Entry]], frozenset[Entry]]
@@ -50,45 +39,34 @@ class AccessLists:
         changed: Changed,
         is_alone: bool = False,
     ) -> None:
-        """`is_alone`: no other broker uses the tree, so nobody needs notes."""
+        """`is_alone`: no other broker uses the tree."""
         self._store = store
-        self._is_alone = is_alone
-        self._timers = timers
         self._changed = changed
         self.acls = Acls()
-        self._notes = tuple(
-            ChangeNotes(store, directory, follow, clock=clock, timers=timers)
-            for directory, follow in (
-                (paths.LITERAL_CHANGES, self._follow_literal),
-                (paths.PREFIXED_CHANGES, self._follow_prefixed),
-            )
-        )
+        follows = {
+            paths.LITERAL_CHANGES: self._follow_literal,
+            paths.PREFIXED_CHANGES: self._follow_prefixed,
+        }
+        self._nodes = SharedNodes(store, follows, clock=clock, timers=timers, is_alone=is_alone)
 
     async def load(self) -> None:
         """Raises StoreError, also for a list that cannot be read: it may hold a denial."""
-        await self._lay_out()
-        for notes in () if self._is_alone else self._notes:
-            await notes.watch()
+        await self._nodes.lay_out(paths.PERSISTENT_PATHS)
+        await self._nodes.watch()
         found: dict[ResourcePattern, frozenset[Entry]] = {}
         for pattern, kind, folder in paths.FOLDERS:
-            names = await self._store.children(folder)
-            nodes = await self._store.get_many([f"{folder}/{name}" for name in names])
-            for name, node in zip(names, nodes, strict=True):
-                if node is None:
-                    continue
-                entries = readable(f"{folder}/{name}", node.data, paths.decode_entries)
+            for name, data in await self._nodes.children(folder):
+                entries = readable(f"{folder}/{name}", data, paths.decode_entries)
                 if entries is None:
-                    raise StoreError(f"{folder}/{name}", "this access control list cannot be read")
+                    raise StoreError(f"{folder}/{name}", UNREADABLE_LIST)
                 found[ResourcePattern(kind, name, pattern)] = entries
         self._replace(Acls(found))
 
     def start(self) -> None:
-        for notes in () if self._is_alone else self._notes:
-            notes.start()
+        self._nodes.start()
 
     async def stop(self) -> None:
-        for notes in self._notes:
-            await notes.stop()
+        await self._nodes.stop()
 
     async def create(self, acls: Sequence[Acl]) -> list[ApiError | None]:
         """One row for each; a resource is written once."""
@@ -127,26 +105,21 @@ class AccessLists:
         """Raises ApiError."""
         path = paths.acl_path(resource)
         try:
-            for _ in range(ATTEMPTS):
-                try:
-                    entries = await self._try_update(resource, path, change)
-                except (BadVersion, NodeExists, NoNode):
-                    # Somebody else was faster: look again.
-                    await self._timers.pause(RETRY_MS)
-                    continue
-                self._replace(self.acls.with_entries(resource, entries))
-                return
-        except StoreError as fault:
-            log.error("The access control list of %s was not changed: %s", resource, fault)
-            raise ApiError(Error.UNKNOWN_SERVER_ERROR, str(fault)) from fault
-        sentence = f"Failed to update ACLs for {resource} after trying {ATTEMPTS} times"
-        raise ApiError(Error.UNKNOWN_SERVER_ERROR, sentence)
+            entries = await self._nodes.change(
+                f"ACLs for {resource}", lambda: self._try_update(resource, path, change)
+            )
+        except ApiError as refusal:
+            log.error("The access control list of %s was not changed: %s", resource, refusal)
+            raise
+        self._replace(self.acls.with_entries(resource, entries))
 
     async def _try_update(
         self, resource: ResourcePattern, path: str, change: Change
     ) -> frozenset[Entry]:
         node = await self._store.exists(path)
-        known = frozenset() if node is None else paths.decode_entries(node.data)
+        known = frozenset() if node is None else readable(path, node.data, paths.decode_entries)
+        if known is None:
+            raise StoreError(path, UNREADABLE_LIST)
         entries = change(known)
         if entries == known:
             return entries
@@ -157,10 +130,7 @@ class AccessLists:
             ops = [Write(path, paths.encode_entries(entries), node.version)]
         else:
             ops = [Delete(path, node.version)]
-        if not self._is_alone:
-            place, note = paths.change_note(resource)
-            ops.append(Create(place, note, sequential=True))
-        await self._store.multi(ops)
+        await self._nodes.write(ops, *paths.change_note(resource))
         return entries
 
     async def _follow_literal(self, note: bytes) -> None:
@@ -184,14 +154,6 @@ class AccessLists:
     def _replace(self, acls: Acls) -> None:
         self.acls = acls
         self._changed(acls)
-
-    async def _lay_out(self) -> None:
-        for path in paths.PERSISTENT_PATHS:
-            if await self._store.exists(path) is None:
-                try:
-                    await self._store.create(path)
-                except NodeExists:
-                    continue
 
 
 def _without(gone: frozenset[Entry], known: frozenset[Entry]) -> frozenset[Entry]:

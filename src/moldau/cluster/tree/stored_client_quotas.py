@@ -13,21 +13,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from moldau.cluster.tree.change_notifications import ChangeNotes
+from moldau.cluster.tree.shared_nodes import SharedNodes
 from moldau.engine.timers import Timers
 from moldau.metadata import paths, quota_paths
-from moldau.metadata.store import (
-    BadVersion,
-    Create,
-    Delete,
-    MetadataStore,
-    NodeExists,
-    NoNode,
-    NotEmpty,
-    Op,
-    StoreError,
-    Write,
-)
+from moldau.metadata.store import Create, Delete, MetadataStore, NoNode, Op, Write
 from moldau.metadata.unreadable_nodes import UNREADABLE, readable
 from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
@@ -36,9 +25,6 @@ from moldau.security.quotas.quota_entities import QuotaEntity, parse_values
 from moldau.security.quotas.quota_filters import Quotas
 
 log = logging.getLogger("kafka.server.ZkConfigManager")
-
-ATTEMPTS = 10
-RETRY_MS = 100
 
 ASKED_AT_ONCE = 500
 
@@ -58,16 +44,19 @@ class ClientQuotas:
         look_up: LookUp,
         is_alone: bool = False,
     ) -> None:
-        """`is_alone`: no other broker uses the tree, so nobody needs notes."""
+        """`is_alone`: no other broker uses the tree."""
         self._store = store
-        self._is_alone = is_alone
-        self._timers = timers
         self._changed = changed
         self._look_up = look_up
         self._quotas: dict[QuotaEntity, Mapping[str, float]] = {}
         # Notes about settings are everybody's; those who follow settings clear them away.
-        self._notes = ChangeNotes(
-            store, paths.CONFIG_CHANGES, self._follow, clock=clock, timers=timers, clears=False
+        self._nodes = SharedNodes(
+            store,
+            {paths.CONFIG_CHANGES: self._follow},
+            clock=clock,
+            timers=timers,
+            is_alone=is_alone,
+            clears=False,
         )
 
     @property
@@ -76,8 +65,7 @@ class ClientQuotas:
 
     async def load(self) -> None:
         """Raises StoreError."""
-        if not self._is_alone:
-            await self._notes.watch()
+        await self._nodes.watch()
         found: list[str] = []
         for folder in quota_paths.FOLDERS:
             names = await self._children(folder)
@@ -95,11 +83,10 @@ class ClientQuotas:
         self._changed(dict(self._quotas))
 
     def start(self) -> None:
-        if not self._is_alone:
-            self._notes.start()
+        self._nodes.start()
 
     async def stop(self) -> None:
-        await self._notes.stop()
+        await self._nodes.stop()
 
     async def unknown_hosts(self, names: Iterable[str]) -> frozenset[str]:
         """Those that are no address and no name that anybody knows."""
@@ -123,20 +110,12 @@ class ClientQuotas:
             raise ApiError(Error.INVALID_REQUEST, fault)
         path = quota_paths.entity_path(change.entity)
         try:
-            for _ in range(ATTEMPTS):
-                try:
-                    await self._try_update(path, change)
-                except (BadVersion, NodeExists, NoNode, NotEmpty):
-                    # Somebody else was faster: look again.
-                    await self._timers.pause(RETRY_MS)
-                    continue
-                await self._look_again(path)
-                return
-        except StoreError as error:
-            log.error("The quotas of %s were not changed: %s", path, error)
-            raise ApiError(Error.UNKNOWN_SERVER_ERROR, str(error)) from error
-        sentence = f"the quotas of {path} were changed by others {ATTEMPTS} times meanwhile"
-        raise ApiError(Error.UNKNOWN_SERVER_ERROR, sentence)
+            await self._nodes.change(
+                f"the quotas of {path}", lambda: self._try_update(path, change)
+            )
+        except ApiError as refusal:
+            log.error("The quotas of %s were not changed: %s", path, refusal)
+            raise
 
     async def _try_update(self, path: str, change: QuotaChange) -> None:
         place = quota_paths.node_path(path)
@@ -159,10 +138,9 @@ class ClientQuotas:
             ops = [Write(place, paths.encode_config(after), node.version)]
         else:
             ops = await self._removal(path, node.version)
-        if not self._is_alone:
-            note = paths.encode_config_change(path)
-            ops.append(Create(paths.CONFIG_CHANGE_PREFIX, note, sequential=True))
-        await self._store.multi(ops)
+        note = paths.encode_config_change(path)
+        await self._nodes.write(ops, paths.CONFIG_CHANGE_PREFIX, note)
+        await self._look_again(path)
 
     async def _missing_parents(self, path: str) -> list[str]:
         places = [quota_paths.node_path(each) for each in quota_paths.parents_of(path)]

@@ -12,20 +12,10 @@ import base64
 import logging
 from collections.abc import Callable, Iterable
 
-from moldau.cluster.tree.change_notifications import ChangeNotes
+from moldau.cluster.tree.shared_nodes import SharedNodes
 from moldau.engine.timers import Timers
 from moldau.metadata import token_paths as paths
-from moldau.metadata.store import (
-    BadVersion,
-    Create,
-    Delete,
-    MetadataStore,
-    NodeExists,
-    NoNode,
-    Op,
-    StoreError,
-    Write,
-)
+from moldau.metadata.store import Create, Delete, MetadataStore, Op, StoreError, Write
 from moldau.metadata.unreadable_nodes import readable
 from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
@@ -43,8 +33,6 @@ from moldau.security.tokens.delegation_token import (
 
 log = logging.getLogger("kafka.server.DelegationTokenManagerZk")
 
-ATTEMPTS = 10
-RETRY_MS = 100
 ID_BYTES = 16
 SWEPT_MAX = 1000
 """Expired tokens that one pass removes; the rest waits for the next one."""
@@ -66,19 +54,18 @@ class DelegationTokens:
         new_salt: Callable[[], bytes],
         is_alone: bool = False,
     ) -> None:
-        """`is_alone`: no other broker uses the tree, so nobody needs notes."""
+        """`is_alone`: no other broker uses the tree."""
         self._store = store
         self._secret = secret
         self._rules = rules
         self._clock = clock
-        self._timers = timers
         self._random_bytes = random_bytes
         self._new_salt = new_salt
-        self._is_alone = is_alone
         self._tokens: dict[str, DelegationToken] = {}
         self._ids_by_mac: dict[bytes, str] = {}
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
-        self._notes = ChangeNotes(store, paths.CHANGES, self._follow, clock=clock, timers=timers)
+        follows = {paths.CHANGES: self._follow}
+        self._nodes = SharedNodes(store, follows, clock=clock, timers=timers, is_alone=is_alone)
 
     @property
     def tokens(self) -> Iterable[DelegationToken]:
@@ -101,26 +88,16 @@ class DelegationTokens:
 
     async def load(self) -> None:
         """Raises StoreError."""
-        for path in paths.PERSISTENT_PATHS:
-            if await self._store.exists(path) is None:
-                try:
-                    await self._store.create(path)
-                except NodeExists:
-                    continue
-        if not self._is_alone:
-            await self._notes.watch()
-        names = await self._store.children(paths.TOKENS)
-        nodes = await self._store.get_many([paths.token_path(name) for name in names])
-        for name, node in zip(names, nodes, strict=True):
-            if node is not None:
-                self._learn(name, node.data)
+        await self._nodes.lay_out(paths.PERSISTENT_PATHS)
+        await self._nodes.watch()
+        for name, data in await self._nodes.children(paths.TOKENS):
+            self._learn(name, data)
 
     def start(self) -> None:
-        if not self._is_alone:
-            self._notes.start()
+        self._nodes.start()
 
     async def stop(self) -> None:
-        await self._notes.stop()
+        await self._nodes.stop()
 
     async def create(
         self,
@@ -134,8 +111,9 @@ class DelegationTokens:
         now_ms = self._clock.wall_ms()
         token = self._rules().issue(token_id, owner, requester, renewers, lifetime_ms, now_ms)
         try:
-            ops: list[Op] = [Create(paths.token_path(token_id), paths.encode_token(token))]
-            await self._store.multi([*ops, *self._note(token_id)])
+            await self._write(
+                Create(paths.token_path(token_id), paths.encode_token(token)), token_id
+            )
         except StoreError as fault:
             raise ApiError(Error.UNKNOWN_SERVER_ERROR, str(fault)) from fault
         self._keep(token)
@@ -186,17 +164,9 @@ class DelegationTokens:
         return token_id
 
     async def _update(self, token_id: str, change: Change) -> DelegationToken | None:
-        try:
-            for _ in range(ATTEMPTS):
-                try:
-                    return await self._try_update(token_id, change)
-                except (BadVersion, NoNode):
-                    # Somebody else was faster: look again.
-                    await self._timers.pause(RETRY_MS)
-        except StoreError as fault:
-            raise ApiError(Error.UNKNOWN_SERVER_ERROR, str(fault)) from fault
-        sentence = f"the delegation token was changed by others {ATTEMPTS} times meanwhile"
-        raise ApiError(Error.UNKNOWN_SERVER_ERROR, sentence)
+        return await self._nodes.change(
+            "the delegation token", lambda: self._try_update(token_id, change)
+        )
 
     async def _try_update(self, token_id: str, change: Change) -> DelegationToken | None:
         path = paths.token_path(token_id)
@@ -210,17 +180,15 @@ class DelegationTokens:
             op: Op = Delete(path, node.version)
             if token is not None:
                 op = Write(path, paths.encode_token(token), node.version)
-            await self._store.multi([op, *self._note(token_id)])
+            await self._write(op, token_id)
         if token is None:
             self._forget(token_id)
         else:
             self._keep(token)
         return token
 
-    def _note(self, token_id: str) -> list[Op]:
-        if self._is_alone:
-            return []
-        return [Create(paths.CHANGE_PREFIX, token_id.encode(), sequential=True)]
+    async def _write(self, op: Op, token_id: str) -> None:
+        await self._nodes.write([op], paths.CHANGE_PREFIX, token_id.encode())
 
     async def _follow(self, note: bytes) -> None:
         token_id = note.decode("utf-8", "replace")

@@ -9,19 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from moldau.cluster.tree.change_notifications import ChangeNotes
+from moldau.cluster.tree.shared_nodes import SharedNodes
 from moldau.engine.timers import Timers
 from moldau.metadata import paths
-from moldau.metadata.store import (
-    BadVersion,
-    Create,
-    MetadataStore,
-    NodeExists,
-    NoNode,
-    Op,
-    StoreError,
-    Write,
-)
+from moldau.metadata.store import Create, MetadataStore, Op, Write
 from moldau.metadata.unreadable_nodes import UNREADABLE
 from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
@@ -32,9 +23,6 @@ log = logging.getLogger("kafka.security.CredentialProvider")
 
 USERS = "/config/users"
 DEFAULT_USER = "<default>"
-ATTEMPTS = 10
-RETRY_MS = 100
-
 Credentials = Mapping[str, ScramCredential]
 """Of one user, by mechanism."""
 
@@ -43,14 +31,17 @@ class UserCredentials:
     def __init__(
         self, store: MetadataStore, *, clock: Clock, timers: Timers, is_alone: bool = False
     ) -> None:
-        """`is_alone`: no other broker uses the tree, so nobody needs notes."""
+        """`is_alone`: no other broker uses the tree."""
         self._store = store
-        self._is_alone = is_alone
-        self._timers = timers
         self._users: dict[str, Credentials] = {}
         # Notes about settings are everybody's; those who follow settings clear them away.
-        self._notes = ChangeNotes(
-            store, paths.CONFIG_CHANGES, self._follow, clock=clock, timers=timers, clears=False
+        self._nodes = SharedNodes(
+            store,
+            {paths.CONFIG_CHANGES: self._follow},
+            clock=clock,
+            timers=timers,
+            is_alone=is_alone,
+            clears=False,
         )
 
     @property
@@ -62,17 +53,15 @@ class UserCredentials:
 
     async def load(self) -> None:
         """Raises StoreError."""
-        if not self._is_alone:
-            await self._notes.watch()
+        await self._nodes.watch()
         for part in await self._store.children(USERS):
             await self._look_again(part)
 
     def start(self) -> None:
-        if not self._is_alone:
-            self._notes.start()
+        self._nodes.start()
 
     async def stop(self) -> None:
-        await self._notes.stop()
+        await self._nodes.stop()
 
     async def alter(self, changes: Sequence[CredentialChange]) -> list[ApiError | None]:
         """One user for each change; one row for each."""
@@ -87,19 +76,9 @@ class UserCredentials:
 
     async def _update(self, change: CredentialChange) -> None:
         part = paths.entity_name(change.user)
-        try:
-            for _ in range(ATTEMPTS):
-                try:
-                    await self._try_update(part, change.apply)
-                except (BadVersion, NodeExists, NoNode):
-                    await self._timers.pause(RETRY_MS)
-                    continue
-                await self._look_again(part)
-                return
-        except StoreError as fault:
-            raise ApiError(Error.UNKNOWN_SERVER_ERROR, str(fault)) from fault
-        sentence = f"the credentials of a user were changed by others {ATTEMPTS} times meanwhile"
-        raise ApiError(Error.UNKNOWN_SERVER_ERROR, sentence)
+        await self._nodes.change(
+            "the credentials of a user", lambda: self._try_update(part, change.apply)
+        )
 
     async def _try_update(
         self, part: str, change: Callable[[Mapping[str, str]], dict[str, str]]
@@ -115,12 +94,10 @@ class UserCredentials:
                     Error.UNKNOWN_SERVER_ERROR, f"The node {path} cannot be read"
                 ) from None
         data = paths.encode_config(change(before))
-        ops: list[Op]
-        ops = [Create(path, data) if node is None else Write(path, data, node.version)]
-        if not self._is_alone:
-            note = paths.encode_config_change(f"users/{part}")
-            ops.append(Create(paths.CONFIG_CHANGE_PREFIX, note, sequential=True))
-        await self._store.multi(ops)
+        op: Op = Create(path, data) if node is None else Write(path, data, node.version)
+        note = paths.encode_config_change(f"users/{part}")
+        await self._nodes.write([op], paths.CONFIG_CHANGE_PREFIX, note)
+        await self._look_again(part)
 
     async def _follow(self, note: bytes) -> None:
         try:
