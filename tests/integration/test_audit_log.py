@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -18,6 +19,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+import moldau
 from moldau.testing.broker_process import BrokerProcess, BrokerStartError
 from tests.support.eventually import eventually
 
@@ -87,6 +89,40 @@ def test_one_that_fails_denies_and_says_so(broker: BrokerProcess) -> None:
     assert "The authorizer ours:Readers has failed, so it is denied" in broker.log_text
     assert "the directory of rights is away" in broker.log_text
     assert refusal(broker, "open") == 0
+
+
+def test_one_that_keeps_no_lists_says_so_to_whoever_asks_for_them(broker: BrokerProcess) -> None:
+    sentence = "keeps no lists"
+    admin = AdminClient(settings_of(broker))
+    entry = AclBinding(
+        ResourceType.TOPIC,
+        "open",
+        ResourcePatternType.LITERAL,
+        "User:alice",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    any_entry = AclBindingFilter(
+        ResourceType.ANY,
+        None,
+        ResourcePatternType.ANY,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    for asked in (
+        admin.create_acls([entry])[entry],
+        admin.delete_acls([any_entry])[any_entry],
+        admin.describe_acls(any_entry),
+    ):
+        with pytest.raises(KafkaException, match=sentence) as told:
+            asked.result(SECONDS_MAX)
+        assert told.value.args[0].code() == KafkaError.SECURITY_DISABLED
+    with moldau.Admin({"bootstrap.servers": broker.bootstrap}) as own:
+        described = own.describe_topics(["open"], include_authorized_operations=True)["open"]
+        assert described.authorized_operations is not None
 
 
 def test_one_that_cannot_be_loaded_stops_the_start_in_one_sentence(tmp_path: Path) -> None:

@@ -57,9 +57,10 @@ class Authorizer(Protocol):
         *,
         count: Count = once,
         is_logged: bool = True,
+        logs_denial: bool = True,
     ) -> bool:
-        """`count` tells how often the request names the resource. What only filters an answer, or
-        fills a bit field, is not logged."""
+        """`count` tells how often the request names the resource. What only fills a bit field is
+        not logged; a denial is not where the client has asked for nothing that it may not do."""
 
     def allows_somewhere(
         self, ctx: RequestContext, operation: Operation, type: ResourceType
@@ -79,6 +80,7 @@ class OpenAuthorizer:
         *,
         count: Count = once,
         is_logged: bool = True,
+        logs_denial: bool = True,
     ) -> bool:
         return True
 

@@ -49,6 +49,7 @@ class OnlyMine:
         *,
         count: Count = once,
         is_logged: bool = True,
+        logs_denial: bool = True,
     ) -> bool:
         self.asked.append((str(ctx.principal), operation.name, resource.name))
         return resource.type == ResourceType.TOPIC and resource.name == "mine"

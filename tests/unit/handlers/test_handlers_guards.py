@@ -51,6 +51,7 @@ class Only:
         *,
         count: int = 1,
         is_logged: bool = True,
+        logs_denial: bool = True,
     ) -> bool:
         return (operation, resource.name) in self._allowed
 

@@ -1,6 +1,6 @@
 """The authorizer that handlers ask: access control lists and super users.
 
-Its decisions are told in the audit log; what only filters an answer is not.
+Its decisions are told in the audit log.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ class ListAuthorizer:
         *,
         count: Count = once,
         is_logged: bool = True,
+        logs_denial: bool = True,
     ) -> bool:
         principal, host = str(ctx.principal), ctx.client_host
         verdict = self._rules.verdict(principal, host, operation, resource.type, resource.name)
-        if is_logged:
+        if is_logged and (logs_denial or verdict.is_allowed):
             audit(verdict, ctx, operation, resource, count)
         return verdict.is_allowed
 

@@ -83,6 +83,7 @@ class OwnAuthorizer:
         *,
         count: Count = once,
         is_logged: bool = True,
+        logs_denial: bool = True,
     ) -> bool:
         principal = str(ctx.principal)
         if principal in self._super_users:
@@ -99,7 +100,7 @@ class OwnAuthorizer:
             )
             is_allowed = self._ask(lambda: self._made.allows(question), question)
             verdict = self._allowed if is_allowed else self._denied
-        if is_logged:
+        if is_logged and (logs_denial or verdict.is_allowed):
             audit(verdict, ctx, operation, resource, count)
         return verdict.is_allowed
 

@@ -33,10 +33,8 @@ KEYS_SINCE = 4
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
-def _judge_commit(row: Any, request: Any, ctx: RequestContext, on: Services) -> Error | None:
-    if not may(ctx, on, Operation.READ, GROUP, request.group_id):
-        return DENIED
-    return topic_judge(Operation.READ)(row, request, ctx, on)
+def _judge_group(row: Any, request: Any, ctx: RequestContext, on: Services) -> Error | None:
+    return None if may(ctx, on, Operation.READ, GROUP, request.group_id) else DENIED
 
 
 def _not_committed(row: Any, error: Error) -> group_offsets.OffsetCommitResponseTopic:
@@ -52,7 +50,9 @@ def _not_committed(row: Any, error: Error) -> group_offsets.OffsetCommitResponse
     )
 
 
-guard_offset_commit = rows("topics", "topics", _judge_commit, _not_committed)
+guard_offset_commit = rows(
+    "topics", "topics", topic_judge(Operation.READ), _not_committed, first=_judge_group
+)
 _guard_deleted_topics = rows(
     "topics",
     "topics",
@@ -135,10 +135,7 @@ async def _guard_one_fetch(serve: Handler, request: Any, ctx: RequestContext, on
 
 
 def _may_see(row: Any, ctx: RequestContext, on: Services) -> bool:
-    return all(
-        may(ctx, on, Operation.DESCRIBE, TOPIC, name, is_logged=False)
-        for name in topic_names(row, on)
-    )
+    return all(may(ctx, on, Operation.DESCRIBE, TOPIC, name) for name in topic_names(row, on))
 
 
 def _take_out(asked: Any, ctx: RequestContext, on: Services) -> list[Any]:
@@ -233,10 +230,10 @@ async def guard_sync(serve: Handler, request: Any, ctx: RequestContext, on: Serv
 
 async def guard_list_groups(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:
     response = await serve(request, ctx, on)
-    if not may_with_cluster(ctx, on, Operation.DESCRIBE, is_logged=False):
+    if not may_with_cluster(ctx, on, Operation.DESCRIBE, logs_denial=False):
         response.groups = [
             row
             for row in response.groups
-            if may(ctx, on, Operation.DESCRIBE, GROUP, row.group_id, is_logged=False)
+            if may(ctx, on, Operation.DESCRIBE, GROUP, row.group_id, logs_denial=False)
         ]
     return response

@@ -36,17 +36,17 @@ def may(
     kind: ResourceType,
     name: str,
     *,
-    is_logged: bool = True,
+    logs_denial: bool = True,
     count: Count = once,
 ) -> bool:
     resource = Resource(kind, name)
-    return on.authorizer.allows(ctx, operation, resource, is_logged=is_logged, count=count)
+    return on.authorizer.allows(ctx, operation, resource, logs_denial=logs_denial, count=count)
 
 
 def may_with_cluster(
-    ctx: RequestContext, on: Services, operation: Operation, *, is_logged: bool = True
+    ctx: RequestContext, on: Services, operation: Operation, *, logs_denial: bool = True
 ) -> bool:
-    return on.authorizer.allows(ctx, operation, CLUSTER, is_logged=is_logged)
+    return on.authorizer.allows(ctx, operation, CLUSTER, logs_denial=logs_denial)
 
 
 def needed(ctx: RequestContext, operation: Operation) -> str:
@@ -60,7 +60,7 @@ def allowed_bits(ctx: RequestContext, on: Services, kind: ResourceType, name: st
     return sum(
         1 << operation
         for operation in SUPPORTED_OPERATIONS[kind]
-        if may(ctx, on, operation, kind, name, is_logged=False)
+        if on.authorizer.allows(ctx, operation, Resource(kind, name), is_logged=False)
     )
 
 
@@ -96,14 +96,18 @@ def named_judge(operation: Operation, kind: ResourceType) -> Judge:
     return judge
 
 
-def rows(asked: str, answered: str, judge: Judge, denied: Denied) -> Guard:
-    """`asked` and `answered` name the lists of the request and of the answer."""
+def rows(
+    asked: str, answered: str, judge: Judge, denied: Denied, *, first: Judge | None = None
+) -> Guard:
+    """`asked` and `answered` name the lists of the request and of the answer. `first` is asked once
+    and judges the rows all together."""
 
     async def guard(serve: Handler, request: Any, ctx: RequestContext, on: Services) -> Any:
         allowed: list[Any] = []
         refused: list[Any] = []
+        error_of_all = None if first is None else first(None, request, ctx, on)
         for row in getattr(request, asked):
-            error = judge(row, request, ctx, on)
+            error = error_of_all or judge(row, request, ctx, on)
             if error is None:
                 allowed.append(row)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moldau.handlers.access.row_guards import (
@@ -64,21 +65,9 @@ def _no_epoch(row: Any, error: Error) -> offsets.OffsetForLeaderTopicResult:
     )
 
 
-def _judge_epoch(row: Any, request: Any, ctx: RequestContext, on: Services) -> Error | None:
-    if may_with_cluster(ctx, on, Operation.CLUSTER_ACTION, is_logged=False):
-        return None
-    return topic_judge(Operation.DESCRIBE)(row, request, ctx, on)
-
-
-def _judge_creation(row: Any, request: Any, ctx: RequestContext, on: Services) -> Error | None:
-    if may_with_cluster(ctx, on, Operation.CREATE, is_logged=False):
-        return None
-    return topic_judge(Operation.CREATE)(row, request, ctx, on)
-
-
 guard_list_offsets = rows("topics", "topics", topic_judge(Operation.DESCRIBE), _listed)
 guard_delete_records = rows("topics", "topics", topic_judge(Operation.DELETE), _not_deleted)
-guard_leader_epochs = rows("topics", "topics", _judge_epoch, _no_epoch)
+_guard_leader_epochs = rows("topics", "topics", topic_judge(Operation.DESCRIBE), _no_epoch)
 guard_create_partitions = rows(
     "topics",
     "results",
@@ -88,20 +77,33 @@ guard_create_partitions = rows(
 _guard_creation = rows(
     "topics",
     "topics",
-    _judge_creation,
+    topic_judge(Operation.CREATE),
     lambda row, error: topics.CreatableTopicResult(
         name=row.name, error_code=error, error_message=AUTHORIZATION_FAILED
     ),
 )
 
 
+async def guard_leader_epochs(
+    serve: Handler, request: Any, ctx: RequestContext, on: Services
+) -> Any:
+    if may_with_cluster(ctx, on, Operation.CLUSTER_ACTION, logs_denial=False):
+        return await serve(request, ctx, on)
+    return await _guard_leader_epochs(serve, request, ctx, on)
+
+
 async def guard_create_topics(
     serve: Handler, request: Any, ctx: RequestContext, on: Services
 ) -> Any:
-    response = await _guard_creation(serve, request, ctx, on)
+    names = dict.fromkeys(row.name for row in request.topics)
+    may_all = may_with_cluster(ctx, on, Operation.CREATE, logs_denial=False)
+    response = await (serve if may_all else partial(_guard_creation, serve))(request, ctx, on)
+    shown = {
+        name: may(ctx, on, Operation.DESCRIBE_CONFIGS, TOPIC, name, logs_denial=False)
+        for name in names
+    }
     for row in response.topics:
-        may_see = may(ctx, on, Operation.DESCRIBE_CONFIGS, TOPIC, row.name, is_logged=False)
-        if row.error_code == Error.NONE and not may_see:
+        if row.error_code == Error.NONE and not shown.get(row.name, False):
             row.configs = []
             row.num_partitions = row.replication_factor = -1
             row.topic_config_error_code = DENIED
@@ -111,10 +113,15 @@ async def guard_create_topics(
 async def guard_delete_topics(
     serve: Handler, request: Any, ctx: RequestContext, on: Services
 ) -> Any:
-    def judge(row: Any, asked: Any, ctx: RequestContext, on: Services) -> Error | None:
-        if may_with_cluster(ctx, on, Operation.DELETE, is_logged=False):
-            return None
-        return topic_judge(Operation.DELETE)(row, asked, ctx, on)
+    may_all = may_with_cluster(ctx, on, Operation.DELETE, logs_denial=False)
+    field = "topics" if request.topics else "topic_names"
+    names = [name for row in getattr(request, field) for name in topic_names(row, on) if name]
+    shown = {
+        name: may_all or may(ctx, on, Operation.DESCRIBE, TOPIC, name)
+        for name in dict.fromkeys(names)
+    }
+    if may_all:
+        return await serve(request, ctx, on)
 
     def denied(row: Any, error: Error) -> topics.DeletableTopicResult:
         if isinstance(row, str):
@@ -123,7 +130,7 @@ async def guard_delete_topics(
             )
         name = (topic_names(row, on) or [""])[-1]
         is_by_id = not row.name
-        may_see = not is_by_id or may(ctx, on, Operation.DESCRIBE, TOPIC, name, is_logged=False)
+        may_see = not is_by_id or shown.get(name, False)
         return topics.DeletableTopicResult(
             name=name if may_see else None,
             topic_id=row.topic_id,
@@ -131,7 +138,7 @@ async def guard_delete_topics(
             error_message=error.sentence,
         )
 
-    field = "topics" if request.topics else "topic_names"
+    judge = topic_judge(Operation.DELETE)
     return await rows(field, "responses", judge, denied)(serve, request, ctx, on)
 
 
@@ -156,7 +163,7 @@ async def guard_metadata(
             row
             for row in response.topics
             if row.error_code != Error.NONE
-            or may(ctx, on, Operation.DESCRIBE, TOPIC, row.name or "", is_logged=False)
+            or may(ctx, on, Operation.DESCRIBE, TOPIC, row.name or "", logs_denial=False)
         ]
     if request.include_topic_authorized_operations:
         for row in response.topics:
@@ -169,7 +176,7 @@ async def guard_metadata(
 
 
 def cluster_bits(ctx: RequestContext, on: Services) -> int:
-    if not may_with_cluster(ctx, on, Operation.DESCRIBE, is_logged=False):
+    if not may_with_cluster(ctx, on, Operation.DESCRIBE):
         return 0
     return allowed_bits(ctx, on, ResourceType.CLUSTER, CLUSTER_NAME)
 
@@ -197,7 +204,7 @@ def _may_be_created(name: str, request: MetadataRequest, ctx: RequestContext, on
     return (
         name in on.image().topics
         or not creates
-        or may_with_cluster(ctx, on, Operation.CREATE, is_logged=False)
+        or may_with_cluster(ctx, on, Operation.CREATE, logs_denial=False)
         or may(ctx, on, Operation.CREATE, TOPIC, name)
     )
 
@@ -207,9 +214,7 @@ async def guard_topic_partitions(
 ) -> Any:
     names = [row.name for row in request.topics] or sorted(on.image().topics)
     is_named = bool(request.topics)
-    shown = [
-        name for name in names if may(ctx, on, Operation.DESCRIBE, TOPIC, name, is_logged=is_named)
-    ]
+    shown = [name for name in names if may(ctx, on, Operation.DESCRIBE, TOPIC, name)]
     is_first_page = request.cursor is None
     response = metadata_messages.DescribeTopicPartitionsResponse()
     if shown:

@@ -36,7 +36,7 @@ async def guard_init_producer_id(
         if not may(ctx, on, Operation.WRITE, ID, request.transactional_id):
             return _no_producer(DENIED)
     elif not (
-        may_with_cluster(ctx, on, Operation.IDEMPOTENT_WRITE, is_logged=False)
+        may_with_cluster(ctx, on, Operation.IDEMPOTENT_WRITE, logs_denial=False)
         or on.authorizer.allows_somewhere(ctx, Operation.WRITE, ResourceType.TOPIC)
     ):
         return _no_producer(Error.CLUSTER_AUTHORIZATION_FAILED)
@@ -107,18 +107,18 @@ async def guard_add_offsets(serve: Handler, request: Any, ctx: RequestContext, o
     return await serve(request, ctx, on)
 
 
-def _judge_offsets(row: Any, request: Any, ctx: RequestContext, on: Services) -> Error | None:
+def _judge_owner(row: Any, request: Any, ctx: RequestContext, on: Services) -> Error | None:
     if not may(ctx, on, Operation.WRITE, ID, request.transactional_id):
         return DENIED
     if not may(ctx, on, Operation.READ, ResourceType.GROUP, request.group_id):
         return Error.GROUP_AUTHORIZATION_FAILED
-    return topic_judge(Operation.READ)(row, request, ctx, on)
+    return None
 
 
 guard_txn_offsets = rows(
     "topics",
     "topics",
-    _judge_offsets,
+    topic_judge(Operation.READ),
     lambda row, error: transactions.TxnOffsetCommitResponseTopic(
         name=row.name,
         partitions=[
@@ -128,13 +128,14 @@ guard_txn_offsets = rows(
             for each in row.partitions
         ],
     ),
+    first=_judge_owner,
 )
 
 
 async def guard_write_markers(
     serve: Handler, request: Any, ctx: RequestContext, on: Services
 ) -> Any:
-    if may_with_cluster(ctx, on, Operation.ALTER, is_logged=False) or may_with_cluster(
+    if may_with_cluster(ctx, on, Operation.ALTER, logs_denial=False) or may_with_cluster(
         ctx, on, Operation.CLUSTER_ACTION
     ):
         return await serve(request, ctx, on)
@@ -193,7 +194,7 @@ async def guard_describe_transactions(
         state.topics = [
             row
             for row in state.topics
-            if may(ctx, on, Operation.DESCRIBE, ResourceType.TOPIC, row.topic, is_logged=False)
+            if may(ctx, on, Operation.DESCRIBE, ResourceType.TOPIC, row.topic)
         ]
     return response
 
@@ -205,6 +206,6 @@ async def guard_list_transactions(
     response.transaction_states = [
         row
         for row in response.transaction_states
-        if may(ctx, on, Operation.DESCRIBE, ID, row.transactional_id, is_logged=False)
+        if may(ctx, on, Operation.DESCRIBE, ID, row.transactional_id)
     ]
     return response

@@ -37,6 +37,7 @@ from moldau.wire.messages.acls import (
 
 NOT_DESCRIBED = "No Authorizer is configured on the broker"
 NOT_CHANGED = "No Authorizer is configured."
+KEEPS_NONE = "The authorizer of this broker decides by rules of its own and keeps no lists."
 
 E = TypeVar("E", bound=IntEnum)
 
@@ -45,7 +46,7 @@ async def describe_acls(
     request: DescribeAclsRequest, ctx: RequestContext, on: Services
 ) -> DescribeAclsResponse:
     if on.access_lists is None:
-        raise ApiError(Error.SECURITY_DISABLED, NOT_DESCRIBED)
+        raise _no_lists(on, NOT_DESCRIBED)
     asked = _filter(request)
     if asked.fault is not None:
         raise ApiError(Error.INVALID_REQUEST, asked.fault)
@@ -75,7 +76,7 @@ async def create_acls(
 ) -> CreateAclsResponse:
     rows: list[ApiError | None]
     if on.access_lists is None:
-        rows = [ApiError(Error.SECURITY_DISABLED, NOT_CHANGED) for _ in request.creations]
+        rows = [_no_lists(on, NOT_CHANGED) for _ in request.creations]
     else:
         rows = await on.access_lists.create([_acl(row) for row in request.creations])
     return CreateAclsResponse(
@@ -93,7 +94,7 @@ async def delete_acls(
 ) -> DeleteAclsResponse:
     rows: list[list[Acl] | ApiError]
     if on.access_lists is None:
-        rows = [ApiError(Error.SECURITY_DISABLED, NOT_CHANGED) for _ in request.filters]
+        rows = [_no_lists(on, NOT_CHANGED) for _ in request.filters]
     else:
         rows = await on.access_lists.delete([_filter(row) for row in request.filters])
     return DeleteAclsResponse(
@@ -104,6 +105,11 @@ async def delete_acls(
             for row in rows
         ]
     )
+
+
+def _no_lists(on: Services, without_authorizer: str) -> ApiError:
+    sentence = without_authorizer if on.authorizer.is_open else KEEPS_NONE
+    return ApiError(Error.SECURITY_DISABLED, sentence)
 
 
 def _deleted(acl: Acl) -> DeleteAclsMatchingAcl:
