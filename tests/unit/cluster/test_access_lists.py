@@ -256,3 +256,51 @@ def test_credentials_that_cannot_be_read_are_passed_over_without_being_quoted(
     run(scenario)
     assert len(caplog.records) == 3
     assert "hunter2" not in caplog.text
+
+
+def test_a_broker_that_has_missed_notes_reads_everything_anew() -> None:
+    """It was cut off for so long that others have cleared away what they left for it."""
+
+    async def scenario() -> None:
+        shared = SharedTree()
+        await lay_out(shared.session())
+        tree = shared.session()
+        writer, cut_off = lists(tree), lists(shared.session())
+        writers_users, users_there = users(tree), users(shared.session())
+        for each in (writer, writers_users):
+            await each.load()
+        await writer.create([Acl(ORDERS, READ), Acl(PREFIX, WRITE)])
+        await writers_users.alter([CredentialChange("alice", "SCRAM-SHA-256", CREDENTIAL)])
+        await cut_off.load()
+        await users_there.load()
+        # The changes, and that their notes are gone when it comes back.
+        await writer.delete([AclFilter(principal="User:alice")])
+        await writers_users.alter([CredentialChange("alice", "SCRAM-SHA-256", None)])
+        for place in ("/kafka-acl-changes", "/config/changes"):
+            for name in await tree.children(place):
+                await tree.delete(f"{place}/{name}")
+        other = ResourcePattern(ResourceType.TOPIC, "other")
+        await writer.create([Acl(other, READ)])
+        await writers_users.alter([CredentialChange("bob", "SCRAM-SHA-256", CREDENTIAL)])
+        cut_off.start()
+        users_there.start()
+        await turns()
+        assert set(cut_off.acls) == {Acl(other, READ), Acl(PREFIX, WRITE)}
+        assert set(users_there.users) == {"bob"}
+        await cut_off.stop()
+        await users_there.stop()
+
+    run(scenario)
+
+
+def test_a_list_that_somebody_has_broken_is_not_changed_by_guess() -> None:
+    async def scenario() -> None:
+        tree = SharedTree().session()
+        here = lists(tree)
+        await here.load()
+        await tree.create("/kafka-acl/Topic/orders", b"{")
+        (row,) = await here.create([Acl(ORDERS, READ)])
+        assert row is not None and "this access control list cannot be read" in str(row)
+        assert (await tree.get("/kafka-acl/Topic/orders")).data == b"{"
+
+    run(scenario)

@@ -225,3 +225,24 @@ def test_what_is_no_token_is_passed_over() -> None:
         await here.stop()
 
     run(scenario)
+
+
+def test_a_broker_that_has_missed_notes_reads_everything_anew() -> None:
+    async def scenario(clock: ManualClock) -> None:
+        shared = SharedTree()
+        tree = shared.session()
+        here, there = tokens(tree, clock), tokens(shared.session(), clock)
+        await here.load()
+        gone = await here.create(ALICE, ALICE, (), -1)
+        await there.load()
+        await here.expire(here.mac(gone.id), ALICE, -1)
+        for name in await tree.children(NOTES):
+            await tree.delete(f"{NOTES}/{name}")
+        made = await here.create(ALICE, ALICE, (), -1)
+        there.start()
+        await turns()
+        assert [token.id for token in there.tokens] == [made.id]
+        assert there.account(gone.id, "SCRAM-SHA-512") is None
+        await there.stop()
+
+    run(scenario)

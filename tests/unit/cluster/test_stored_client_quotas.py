@@ -221,3 +221,24 @@ def test_a_broker_that_stands_alone_keeps_them_without_notes() -> None:
         assert refused is not None
 
     run(scenario)
+
+
+def test_a_broker_that_has_missed_notes_reads_everything_anew() -> None:
+    async def scenario() -> None:
+        shared = SharedTree()
+        tree = shared.session()
+        await lay_out(tree)
+        here, there = quotas(tree), quotas(shared.session())
+        await here.load()
+        await change(here, ALICE, **RATE)
+        await there.load()
+        await change(here, ALICE, producer_byte_rate=None)
+        for name in await tree.children(paths.CONFIG_CHANGES):
+            await tree.delete(f"{paths.CONFIG_CHANGES}/{name}")
+        await change(here, ONE, **RATE)
+        there.start()
+        await turns()
+        assert set(there.quotas) == {ONE}
+        await there.stop()
+
+    run(scenario)

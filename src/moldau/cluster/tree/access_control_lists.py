@@ -47,12 +47,17 @@ class AccessLists:
             paths.LITERAL_CHANGES: self._follow_literal,
             paths.PREFIXED_CHANGES: self._follow_prefixed,
         }
-        self._nodes = SharedNodes(store, follows, clock=clock, timers=timers, is_alone=is_alone)
+        self._nodes = SharedNodes(
+            store, follows, self._read, clock=clock, timers=timers, is_alone=is_alone
+        )
 
     async def load(self) -> None:
         """Raises StoreError, also for a list that cannot be read: it may hold a denial."""
         await self._nodes.lay_out(paths.PERSISTENT_PATHS)
         await self._nodes.watch()
+        await self._read()
+
+    async def _read(self) -> None:
         found: dict[ResourcePattern, frozenset[Entry]] = {}
         for pattern, kind, folder in paths.FOLDERS:
             for name, data in await self._nodes.children(folder):

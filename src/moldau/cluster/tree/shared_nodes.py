@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
-from moldau.cluster.tree.change_notifications import ChangeNotes, Follow
+from moldau.cluster.tree.change_notifications import ChangeNotes, Follow, Missed
 from moldau.engine.timers import Timers
 from moldau.metadata.store import (
     BadVersion,
@@ -36,24 +36,24 @@ class SharedNodes:
         self,
         store: MetadataStore,
         follows: Mapping[str, Follow],
+        missed: Missed,
         *,
         clock: Clock,
         timers: Timers,
         is_alone: bool,
         clears: bool = True,
     ) -> None:
-        """`follows`: what to do with a note, by the node that notes are left under. `is_alone`: no
-        other broker uses the tree, so nobody needs notes."""
+        """`follows`: what to do with a note, by the node that notes are left under; `missed` reads
+        everything anew. `is_alone`: no other broker uses the tree, so nobody needs notes."""
         self._store = store
         self._timers = timers
         self._is_alone = is_alone
-        self._notes = (
-            ()
-            if is_alone
-            else tuple(
-                ChangeNotes(store, directory, follow, clock=clock, timers=timers, clears=clears)
-                for directory, follow in follows.items()
+        watched = {} if is_alone else follows
+        self._notes = tuple(
+            ChangeNotes(
+                store, place, follow, clock=clock, timers=timers, clears=clears, missed=missed
             )
+            for place, follow in watched.items()
         )
 
     async def watch(self) -> None:

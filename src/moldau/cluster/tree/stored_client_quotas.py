@@ -53,6 +53,7 @@ class ClientQuotas:
         self._nodes = SharedNodes(
             store,
             {paths.CONFIG_CHANGES: self._follow},
+            self._read,
             clock=clock,
             timers=timers,
             is_alone=is_alone,
@@ -66,6 +67,9 @@ class ClientQuotas:
     async def load(self) -> None:
         """Raises StoreError."""
         await self._nodes.watch()
+        await self._read()
+
+    async def _read(self) -> None:
         found: list[str] = []
         for folder in quota_paths.FOLDERS:
             names = await self._children(folder)
@@ -80,6 +84,9 @@ class ClientQuotas:
         nodes = await self._store.get_many([quota_paths.node_path(path) for path in found])
         for path, node in zip(found, nodes, strict=True):
             self._learn(path, b"" if node is None else node.data)
+        there = set(found)
+        for entity in [e for e in self._quotas if quota_paths.entity_path(e) not in there]:
+            del self._quotas[entity]
         self._changed(dict(self._quotas))
 
     def start(self) -> None:

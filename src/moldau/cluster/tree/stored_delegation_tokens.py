@@ -65,7 +65,9 @@ class DelegationTokens:
         self._ids_by_mac: dict[bytes, str] = {}
         self._credentials: dict[tuple[str, str], ScramCredential] = {}
         follows = {paths.CHANGES: self._follow}
-        self._nodes = SharedNodes(store, follows, clock=clock, timers=timers, is_alone=is_alone)
+        self._nodes = SharedNodes(
+            store, follows, self._read, clock=clock, timers=timers, is_alone=is_alone
+        )
 
     @property
     def tokens(self) -> Iterable[DelegationToken]:
@@ -90,8 +92,14 @@ class DelegationTokens:
         """Raises StoreError."""
         await self._nodes.lay_out(paths.PERSISTENT_PATHS)
         await self._nodes.watch()
-        for name, data in await self._nodes.children(paths.TOKENS):
+        await self._read()
+
+    async def _read(self) -> None:
+        found = await self._nodes.children(paths.TOKENS)
+        for name, data in found:
             self._learn(name, data)
+        for gone in self._tokens.keys() - {name for name, _ in found}:
+            self._forget(gone)
 
     def start(self) -> None:
         self._nodes.start()

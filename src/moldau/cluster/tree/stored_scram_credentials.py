@@ -38,6 +38,7 @@ class UserCredentials:
         self._nodes = SharedNodes(
             store,
             {paths.CONFIG_CHANGES: self._follow},
+            self._read,
             clock=clock,
             timers=timers,
             is_alone=is_alone,
@@ -54,8 +55,14 @@ class UserCredentials:
     async def load(self) -> None:
         """Raises StoreError."""
         await self._nodes.watch()
-        for part in await self._store.children(USERS):
+        await self._read()
+
+    async def _read(self) -> None:
+        parts = await self._store.children(USERS)
+        for part in parts:
             await self._look_again(part)
+        for name in [name for name in self._users if paths.entity_name(name) not in parts]:
+            del self._users[name]
 
     def start(self) -> None:
         self._nodes.start()
