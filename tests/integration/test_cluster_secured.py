@@ -11,68 +11,43 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import (
-    AclBinding,
     AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
     AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
     NewTopic,
-    ResourcePatternType,
-    ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
 
-import moldau
-from moldau.errors import SaslAuthenticationError
 from moldau.security.password_encoding import PasswordEncoder
-from moldau.testing.broker_process import BrokerProcess, free_ports
+from moldau.testing.broker_process import BrokerProcess
 from tests.support.eventually import eventually
 from tests.support.fire import SETTINGS
-from tests.support.secured_cluster import CLIENT, OPERATOR, SecuredCluster
-from tests.support.secured_zookeeper import looking, secured_zookeeper
+from tests.support.secured_brokers import (
+    ENCODER_SECRET,
+    SecuredBrokers,
+    change_setting,
+    change_user,
+    denial,
+    locks_and_exits,
+)
+from tests.support.secured_cluster import CLIENT, SecuredCluster
+from tests.support.secured_zookeeper import looking
 
 SECONDS_MAX = 30
-SECRET = "encoders-own"
 BOB = "bob"
+SESSION = {**SETTINGS, "zookeeper.session.timeout.ms": "6000"}
 
 
-class Secured:
+class Secured(SecuredBrokers):
     def __init__(self, directory: Path, locks: SecuredCluster) -> None:
-        self.locks = locks
-        connect = f"{locks.zookeeper.encrypted}/kafka"
-        self.brokers = []
-        for number, port in enumerate(free_ports(3)):
-            settings = {
-                **SETTINGS,
-                "broker.id": str(number),
-                "zookeeper.connect": connect,
-                "zookeeper.session.timeout.ms": "6000",
-                "password.encoder.secret": SECRET,
-                **locks.broker_settings(port, port),
-            }
-            broker = BrokerProcess(directory / f"broker-{number}", port=port, overrides=settings)
-            broker.probe_context = locks.probe_context
-            self.brokers.append(broker)
-        self.bootstrap = ",".join(broker.bootstrap for broker in self.brokers)
-
-    def admin(self, user: str = OPERATOR) -> AdminClient:
-        return AdminClient({**self.locks.reach(self.bootstrap, user).librdkafka, "log_level": 0})
-
-    def producer(self, **more: str) -> Producer:
-        reach = self.locks.reach(self.bootstrap, CLIENT).librdkafka
-        return Producer({**reach, "log_level": 0, "acks": "1", **more})
+        super().__init__(directory, locks, dict.fromkeys(range(3), BrokerProcess), SESSION)
 
     def isr(self, topic: str) -> list[int]:
         found = self.admin().list_topics(topic, timeout=SECONDS_MAX).topics[topic]
@@ -82,14 +57,12 @@ class Secured:
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     directory = tmp_path_factory.mktemp("secured")
-    with secured_zookeeper(directory) as server, ExitStack() as running:
-        locks = SecuredCluster(directory, [server.process], [server.secure_port])
-        locks.write_first_users()
+    with locks_and_exits(directory) as (locks, running):
         made = Secured(directory, locks)
-        for broker in made.brokers:
+        for broker in made.brokers.values():
             running.callback(broker.kill)
             broker.spawn()
-        for broker in made.brokers:
+        for broker in made.brokers.values():
             broker.wait_until_it_answers()
         admin = made.admin()
         eventually(lambda: len(admin.list_topics(timeout=SECONDS_MAX).brokers) == 3)
@@ -130,17 +103,9 @@ def seconds_until(checks: list[Callable[[], bool]]) -> float:
 
 def test_access_control_lists_reach_every_broker(secured: Secured) -> None:
     admin = secured.admin()
-    everyone = [secured.producer() for _ in range(3)]
+    everyone = [secured.producer(acks="1") for _ in range(3)]
     assert [refusal(each, n) for n, each in enumerate(everyone)] == [0, 0, 0]
-    deny = AclBinding(
-        ResourceType.TOPIC,
-        "orders",
-        ResourcePatternType.LITERAL,
-        f"User:{CLIENT}",
-        "*",
-        AclOperation.WRITE,
-        AclPermissionType.DENY,
-    )
+    deny = denial("orders")
     denied = KafkaError.TOPIC_AUTHORIZATION_FAILED
     admin.create_acls([deny])[deny].result(SECONDS_MAX)
     took = seconds_until(
@@ -151,7 +116,7 @@ def test_access_control_lists_reach_every_broker(secured: Secured) -> None:
     (gone,) = admin.delete_acls([wanted]).values()
     assert gone.result(SECONDS_MAX) == [deny]
     took = seconds_until(
-        [lambda p=p: refusal(secured.producer(), p) == 0 for p in range(3)]  # type: ignore[misc]
+        [lambda p=p: refusal(secured.producer(acks="1"), p) == 0 for p in range(3)]  # type: ignore[misc]
     )
     print(f"its end was known to all brokers after {took:.3f} s")
 
@@ -167,39 +132,26 @@ FIELDS = (
 )
 
 
-def is_let_in(secured: Secured, broker: BrokerProcess, password: str) -> bool:
-    try:
-        with moldau.Admin(secured.locks.reach(broker.bootstrap, BOB, password).moldau) as admin:
-            admin.describe_cluster()
-    except SaslAuthenticationError:
-        return False
-    return True
-
-
 def test_users_and_their_passwords_reach_every_broker(secured: Secured) -> None:
     admin = secured.admin()
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
 
-    def change(to: UserScramCredentialUpsertion | UserScramCredentialDeletion) -> None:
-        for done in admin.alter_user_scram_credentials([to]).values():
-            done.result(SECONDS_MAX)
-
     def everywhere(password: str, expected: bool, what: str) -> None:
         took = seconds_until(
             [
-                lambda b=b: is_let_in(secured, b, password) is expected  # type: ignore[misc]
-                for b in secured.brokers
+                lambda b=b: secured.is_let_in(b, BOB, password) is expected  # type: ignore[misc]
+                for b in secured.brokers.values()
             ]
         )
         print(f"{what} was known to all brokers after {took:.3f} s")
 
-    assert not is_let_in(secured, secured.brokers[0], "first")
-    change(UserScramCredentialUpsertion(BOB, info, b"first"))
+    assert not secured.is_let_in(secured.brokers[0], BOB, "first")
+    change_user(admin, UserScramCredentialUpsertion(BOB, info, b"first"))
     everywhere("first", True, "a user")
-    change(UserScramCredentialUpsertion(BOB, info, b"second"))
+    change_user(admin, UserScramCredentialUpsertion(BOB, info, b"second"))
     everywhere("second", True, "another password")
     everywhere("first", False, "the end of the first")
-    change(UserScramCredentialDeletion(BOB, ScramMechanism.SCRAM_SHA_512))
+    change_user(admin, UserScramCredentialDeletion(BOB, ScramMechanism.SCRAM_SHA_512))
     everywhere("second", False, "the end of the user")
 
 
@@ -237,17 +189,11 @@ def test_a_password_that_is_set_at_run_time_is_encrypted_in_zookeeper(secured: S
     key = "listener.name.sasl_ssl.ssl.key.password"
     admin = secured.admin()
 
-    def change(operation: AlterConfigOpType, value: str | None) -> None:
-        entry = ConfigEntry(key, value, incremental_operation=operation)
-        resource = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
-        (done,) = admin.incremental_alter_configs([resource]).values()
-        done.result(SECONDS_MAX)
-
-    change(AlterConfigOpType.SET, "dyn4mic")
+    change_setting(admin, 1, key, AlterConfigOpType.SET, "dyn4mic")
     with looking(secured.locks.access) as tree:
         data, _ = tree.get("/config/brokers/1")
     assert b"dyn4mic" not in data and b"encryptedPassword:" in data
     text = json.loads(data)["config"][key]
-    assert PasswordEncoder(SECRET, bytes).decode(text) == "dyn4mic"
-    assert "dyn4mic" not in "".join(broker.log_text for broker in secured.brokers)
-    change(AlterConfigOpType.DELETE, None)
+    assert PasswordEncoder(ENCODER_SECRET, bytes).decode(text) == "dyn4mic"
+    assert "dyn4mic" not in "".join(broker.log_text for broker in secured.brokers.values())
+    change_setting(admin, 1, key, AlterConfigOpType.DELETE, None)
