@@ -87,6 +87,8 @@ class Mixed(SecuredBrokers):
             "offsets.topic.replication.factor": "2",
             "transaction.state.log.replication.factor": "2",
             "zookeeper.ssl.protocol": "TLSv1.3",
+            # On a busy machine Apache Kafka needs longer than a session lasts.
+            "zookeeper.connection.timeout.ms": "60000",
         }
         super().__init__(
             directory, locks, {APACHE: SecuredKafka39, MOLDAU: BrokerProcess}, settings

@@ -56,7 +56,20 @@ def tell_grants(client: Client, node_id: int) -> None:
     assert not any(each.error_code for each in done.responses), done
 
 
+NAMELESS = "Topic:LITERAL: for"
+"""Apache Kafka looks for entries about the empty name where nobody knows the id of a topic."""
+ASKED_TWICE = "for request = CreateDelegationToken"
+"""By Apache Kafka's broker, and once more by its controller."""
+
+
 def differences(ours: Counter[str], theirs: Counter[str]) -> list[str]:
+    theirs = Counter(
+        {
+            line: min(count, 1) if ASKED_TWICE in line else count
+            for line, count in theirs.items()
+            if NAMELESS not in line
+        }
+    )
     return [
         *(f"audit, only Apache Kafka: {line}" for line in sorted((theirs - ours).elements())),
         *(f"audit, only Moldau: {line}" for line in sorted((ours - theirs).elements())),

@@ -209,3 +209,19 @@ def test_the_audit_line_is_kafkas() -> None:
         "Principal = User:bob is Denied operation = READ from host = 10.0.0.1 on resource = "
         "Topic:LITERAL:t for request = Fetch with resourceRefCount = 1 based on rule DefaultDeny"
     )
+
+
+def test_of_several_entries_the_one_is_told_that_apache_kafka_tells() -> None:
+    """The last that allows, the first that denies; those about all topics come after the others."""
+    one = ("t", "a", DESCRIBE, ALLOW)
+    for rows, told in (
+        ([one, ("t", "a", READ, ALLOW)], "operation=DESCRIBE"),
+        ([one, ("*", "a", WRITE, ALLOW)], "resourceName=*"),
+        ([one, ("t+", "a", DESCRIBE, ALLOW)], "patternType=PREFIXED"),
+        ([one, ("t", "*", DESCRIBE, ALLOW)], "principal=User:a"),
+        ([("t", "a", DESCRIBE, DENY), ("*", "a", DESCRIBE, DENY), one], "resourceName=t,"),
+        ([("t", "a", DESCRIBE, DENY), ("t", "a", Operation.ALL, DENY)], "operation=ALL"),
+    ):
+        for order in (rows, rows[::-1]):
+            verdict = acls(*order).verdict("User:a", "1.1.1.1", DESCRIBE, TOPIC, "t")
+            assert told in verdict.rule, verdict.rule

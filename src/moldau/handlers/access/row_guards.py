@@ -74,7 +74,7 @@ def topic_names(row: Any, on: Services) -> list[str]:
     if topic_id == NO_TOPIC_ID:
         return [name or ""]
     by_id = on.image().topic_names.get(topic_id)
-    return [each for each in (name, by_id) if each]
+    return [each for each in dict.fromkeys((name, by_id)) if each]
 
 
 def topic_judge(operation: Operation) -> Judge:

@@ -98,7 +98,8 @@ class Acls:
         is_open: bool = False,
     ) -> Verdict:
         """`is_open`: whether a resource without any entry is for everybody."""
-        granted: tuple[ResourcePattern, Entry] | None = None
+        granted: list[tuple[ResourcePattern, Entry]] = []
+        denied: list[tuple[ResourcePattern, Entry]] = []
         is_mentioned = False
         implying = IMPLIED.get(operation, frozenset())
         for resource, entry in self.about(kind, name):
@@ -108,11 +109,14 @@ class Acls:
             is_same = entry.operation in (operation, Operation.ALL)
             if entry.permission is Permission.DENY:
                 if is_same:
-                    return Verdict(False, _rule(resource, entry))
-            elif granted is None and (is_same or entry.operation in implying):
-                granted = (resource, entry)
-        if granted is not None:
-            return Verdict(True, _rule(*granted))
+                    denied.append((resource, entry))
+            elif is_same or entry.operation in implying:
+                granted.append((resource, entry))
+        # Of several the one that Apache Kafka names in its audit log.
+        if denied:
+            return Verdict(False, _rule(*min(denied, key=_place)))
+        if granted:
+            return Verdict(True, _rule(*max(granted, key=_place)))
         return DEFAULT_DENY if is_mentioned or not is_open else DEFAULT_ALLOW
 
     def allows_on_any(
@@ -156,6 +160,14 @@ class Acls:
                     elif is_same or entry.operation in implying:
                         allowed.add((pattern, name))
         return allowed, denied
+
+
+def _place(found: tuple[ResourcePattern, Entry]) -> tuple[bool, int, int, int, str, str]:
+    """Where an entry stands among those about one name, in Apache Kafka's order."""
+    resource, entry = found
+    is_about_all = resource.name == WILDCARD and resource.pattern is PatternType.LITERAL
+    order = entry.operation, entry.principal, entry.host
+    return (is_about_all, -len(resource.name), resource.pattern, *order)
 
 
 def _rule(resource: ResourcePattern, entry: Entry) -> str:
