@@ -5,6 +5,7 @@ Only the chosen command's module is imported, because the start of a broker is a
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -45,6 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command is None:
         print(unknown(words[0]), file=sys.stderr)
         return 1
+    if os.getpid() == 1:
+        from moldau.cli.servers.first_process import stand_before
+
+        stand_before()
     code: int = import_module(command[0]).run(words[1:])
     return code
 

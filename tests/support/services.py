@@ -55,6 +55,9 @@ class Levels:
     def levels(self) -> Mapping[str, str]:
         return {"root": "INFO"}
 
+    def has(self, logger: str) -> bool:
+        return logger in self.levels()
+
     def set_level(self, logger: str, level: str | None) -> None:
         pass
 

@@ -21,12 +21,12 @@ from moldau.broker.access.security_parts import SecurityParts
 from moldau.broker.advertised_addresses import advertised_by, listeners_of, socket_settings_of
 from moldau.broker.background_jobs import Background
 from moldau.broker.broker_id_generation import numbered
+from moldau.broker.broker_log.log_setup import BrokerLoggers
 from moldau.broker.coordinator_parts import CoordinatorParts
 from moldau.broker.dispatch import Dispatch
 from moldau.broker.kafka_adoption import open_metadata
 from moldau.broker.log_jobs import follow_failures, plan_cleaner, plan_log_jobs
 from moldau.broker.log_opening import logs_of, was_left_uncleanly
-from moldau.broker.log_setup import BrokerLoggers
 from moldau.broker.machine_environment import Surroundings
 from moldau.broker.monitoring.opening import monitoring_of, telemetry_of
 from moldau.broker.segment_scrubber import Scrubber, ScrubberParts, plan_scrubber
@@ -91,6 +91,7 @@ class Broker:
         self._loop = loop
         self._clock = around.clock
         self._timers = Timers(self._clock, loop.call_later)
+        self._loggers = BrokerLoggers()
         self._background = Background(loop)
         self._threads = ThreadPoolExecutor(config.num_io_threads, "kafka-request-handler")
         self._logs: LogStore | None = None
@@ -110,8 +111,7 @@ class Broker:
         self._monitoring: Monitoring | None = None
         self._endpoints: tuple[Endpoint, ...] = ()
         self.has_failed = asyncio.Event()
-        """Set when no log directory is left, or that of the metadata is lost: the broker is to be
-        stopped."""
+        """Set when no log directory is left, or that of the metadata is lost: it has to stop."""
 
     @property
     def bootstrap(self) -> str:
@@ -262,6 +262,7 @@ class Broker:
         self._security.address_quotas.keep(server.connection_rates)
         entrance = self._security.entrance
         bound = [server.bind(each, entrance(each)) for each in listeners_of(self.config)]
+        self._loggers.tell_requests_of(server)
         return server, bound
 
     def _new_services(
@@ -301,7 +302,7 @@ class Broker:
             transactional_writes=coordinators.transactional_writes,
             timers=self._timers,
             clock=self._clock,
-            log_levels=BrokerLoggers(),
+            log_levels=self._loggers,
             user_credentials=self._security.user_credentials,
             client_quotas=self._security.client_quotas,
             quotas=self._security.quotas,
@@ -351,8 +352,7 @@ class Broker:
         self._coordinators.follow(old, new)
 
     def _follow_roles(self) -> None:
-        """Called when partitions are led here only now, or not any more, though the image is the
-        same."""
+        """Called when partitions are led here only now, or no more, with the same image."""
         assert self._services is not None and self._coordinators is not None
         image = self._services.image()
         self._coordinators.follow(image, image)

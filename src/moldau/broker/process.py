@@ -19,8 +19,9 @@ from typing import Any
 
 from moldau.broker.background_jobs import Background
 from moldau.broker.broker import Broker, StartFault
+from moldau.broker.broker_log.log_search import LogPlaces, plan_for, wishes_of
+from moldau.broker.broker_log.log_setup import BrokerLog, set_up_logging
 from moldau.broker.freed_memory import plan_trimming
-from moldau.broker.log_setup import set_up_logging
 from moldau.config.broker_config import BrokerConfig
 from moldau.net.connection import Connection
 from moldau.net.loop_watch import watch_loop
@@ -44,9 +45,25 @@ def run_broker(
     config: BrokerConfig,
     remarks: Sequence[str] = (),
     on_started: Callable[[Broker], None] | None = None,
+    places: LogPlaces | None = None,
 ) -> int:
-    """Run until told to stop; the exit code. `remarks` are what reading the settings gave."""
-    set_up_logging()
+    """Run until told to stop; the exit code. `remarks` are what reading the settings gave,
+    `places` where log files and what is said about them may be."""
+    places = places or LogPlaces()
+    plan = plan_for(config, os.environ, places)
+    broker_log = set_up_logging(plan=plan, wishes=wishes_of(config, places))
+    try:
+        return _run_logged(config, remarks, on_started, broker_log)
+    finally:
+        broker_log.close()
+
+
+def _run_logged(
+    config: BrokerConfig,
+    remarks: Sequence[str],
+    on_started: Callable[[Broker], None] | None,
+    broker_log: BrokerLog,
+) -> int:
     for remark in remarks:
         log.warning("%s", remark)
     if not batch_kernel.COMPILED:
@@ -56,7 +73,7 @@ def run_broker(
         )
     _allow_many_files()
     with asyncio.Runner() as runner:
-        return runner.run(_Process(config, on_started).run())
+        return runner.run(_Process(config, on_started, broker_log).run())
 
 
 def _allow_many_files() -> None:
@@ -77,8 +94,14 @@ def end_faulty_connection(loop: asyncio.AbstractEventLoop, context: dict[str, An
 
 
 class _Process:
-    def __init__(self, config: BrokerConfig, on_started: Callable[[Broker], None] | None) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        on_started: Callable[[Broker], None] | None,
+        broker_log: BrokerLog,
+    ) -> None:
         self._config = config
+        self._log = broker_log
         self._on_started = on_started
         self._told_to_stop = asyncio.Event()
 
@@ -107,6 +130,8 @@ class _Process:
                 starting.result()
                 self._settle(loop)
                 if self._on_started is not None:
+                    # A greeting stands below the lines of the start.
+                    self._log.flush()
                     self._on_started(broker)
                 failing = loop.create_task(broker.has_failed.wait())
                 await asyncio.wait((telling, failing), return_when=asyncio.FIRST_COMPLETED)
@@ -130,7 +155,7 @@ class _Process:
     def _signalled(self, number: signal.Signals) -> None:
         if self._told_to_stop.is_set() and number == signal.SIGINT:
             signal_log.warning("Terminating process at once due to a second SIGINT")
-            sys.stdout.flush()
+            self._log.flush()
             os._exit(130)
         signal_log.info("Terminating process due to signal %s", signal.Signals(number).name)
         self._told_to_stop.set()

@@ -18,6 +18,7 @@ from moldau.cluster.active_controller import ActiveController
 from moldau.cluster.controller_deliveries import Deliveries, Here
 from moldau.cluster.tree import controller_node, tree_layout
 from moldau.cluster.tree.metadata_journal import ControllerEpoch, MetadataJournal
+from moldau.cluster.tree.state_change_log import StateChangeLog
 from moldau.cluster.tree.tree_events import TreeEvents, lay_out_topic
 from moldau.cluster.tree.tree_loading import LoadedCluster, load
 from moldau.config.broker_config import BrokerConfig
@@ -25,7 +26,7 @@ from moldau.controller import cluster_commands as commands
 from moldau.controller.broker_requests.broker_answers import command_of
 from moldau.controller.broker_requests.controller_log_lines import lines
 from moldau.controller.broker_requests.state_requests import RequestWriter
-from moldau.controller.cluster_facts import LiveBroker, Liveness
+from moldau.controller.cluster_facts import LiveBroker, Liveness, LivenessChanged
 from moldau.controller.cluster_machine import ClusterMachine
 from moldau.controller.cluster_state import ClusterState, has_state
 from moldau.controller.election_cells import ElectionCells
@@ -313,13 +314,17 @@ class ControllerElection:
             timeout_ms=lambda: self._config().controller_socket_timeout_ms,
             timers=self._timers,
         )
+        told = StateChangeLog(self._node_id, term.epoch, state.cluster.topics)
+        journal = MetadataJournal(
+            self._store, term, write_bytes_max=WRITE_BYTES_MAX, state_changes=told
+        )
         engine = Engine(
             "controller",
             machine,
-            MetadataJournal(self._store, term, write_bytes_max=WRITE_BYTES_MAX),
+            journal,
             clock=self._clock,
             timers=self._timers,
-            on_committed=self._say,
+            on_committed=lambda facts: self._say(facts, told),
             on_stopped=lambda refusal: self._changed.set(),
             send=deliveries.send,
         )
@@ -375,7 +380,10 @@ class ControllerElection:
         if self.active is not None:
             self.active.insist(commands.TellAgain(broker))
 
-    def _say(self, facts: Sequence[object]) -> None:
+    def _say(self, facts: Sequence[object], told: StateChangeLog) -> None:
+        for fact in facts:
+            if isinstance(fact, LivenessChanged):
+                told.brokers_changed(fact)
         for line in lines(facts, self._node_id):
             log.info("[Controller id=%d] %s", self._node_id, line)
 

@@ -15,6 +15,7 @@ from moldau.cluster import broker_registration
 from moldau.cluster.controller_port import Quorum
 from moldau.cluster.tree import controller_node, tree_layout
 from moldau.cluster.tree.metadata_journal import ControllerEpoch, MetadataJournal
+from moldau.cluster.tree.state_change_log import StateChangeLog
 from moldau.cluster.tree.tree_loading import load
 from moldau.config.broker_config import BrokerConfig
 from moldau.config.config_changes import ConfigChange
@@ -103,10 +104,12 @@ class LoneController:
             # Nobody else writes this tree: something is broken, and their logs must stay.
             name = min(loaded.unreadable)
             raise StoreError(paths.topic_path(name), "what is kept of the topic cannot be read")
+        state = ControllerState(loaded.image, loaded.producer_id_next)
+        told = StateChangeLog(term.broker, term.epoch, state.cluster.topics)
         self._engine = Engine(
             "controller",
-            ControllerMachine(ControllerState(loaded.image, loaded.producer_id_next)),
-            MetadataJournal(self._store, term),
+            ControllerMachine(state),
+            MetadataJournal(self._store, term, state_changes=told),
             clock=self._clock,
             timers=self._timers,
             on_committed=self._publish,

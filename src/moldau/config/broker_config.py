@@ -12,6 +12,7 @@ from typing import Any
 from moldau.config.broker_settings.cluster_settings import ClusterSettings
 from moldau.config.broker_settings.coordinator_settings import GroupSettings
 from moldau.config.broker_settings.foreign_settings import ForeignSettings
+from moldau.config.broker_settings.log_file_settings import LogFileSettings
 from moldau.config.broker_settings.network_settings import NetworkSettings
 from moldau.config.broker_settings.security_settings import SecuritySettings
 from moldau.config.broker_settings.share_group_settings import ShareSettings
@@ -45,6 +46,7 @@ class BrokerConfig(
     KerberosSettings,
     TokenLoginSettings,
     TokenCheckSettings,
+    LogFileSettings,
     ForeignSettings,
 ):
     given: Mapping[str, str]

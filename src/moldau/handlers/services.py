@@ -47,6 +47,9 @@ class LogLevels(Protocol):
     def levels(self) -> Mapping[str, str]:
         """Every known logger and its effective level; the root logger is called "root"."""
 
+    def has(self, logger: str) -> bool:
+        """Whether there is such a logger, by this or by another name of Apache Kafka's."""
+
     def set_level(self, logger: str, level: str | None) -> None:
         """None returns the logger to the level of its parent."""
 

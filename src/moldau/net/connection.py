@@ -45,7 +45,6 @@ Begin = Callable[["Connection", memoryview], "list[Chunk] | Answer"]
 
 class Connection(AnswerSender):
     __slots__ = (
-        "_begin",
         "_ends_when_sent",
         "_inbox",
         "_is_reading",
@@ -56,6 +55,7 @@ class Connection(AnswerSender):
         "_waiting",
         "_waits_alone",
         "acceptor",
+        "begin",
         "client_host",
         "client_port",
         "client_software",
@@ -73,7 +73,7 @@ class Connection(AnswerSender):
     ) -> None:
         super().__init__(transport, server)
         self._receive = transport.receive_into
-        self._begin: Begin = server.times.begin
+        self.begin: Begin = server.times.begin
         self._request_bytes_max = server.settings.request_bytes_max
         self._inbox = ReceivedBytes()
         self._waiting: deque[Answer] = deque()
@@ -131,7 +131,7 @@ class Connection(AnswerSender):
 
     def _ask_for_login(self, login: Login) -> None:
         self._login = login
-        self._begin = login.begin
+        self.begin = login.begin
         self._request_bytes_max = min(self._request_bytes_max, login.frame_bytes_max)
         self._server.logins.add(self, login)
 
@@ -148,7 +148,7 @@ class Connection(AnswerSender):
         self.become(principal)
         self._login = None
         self._request_bytes_max = self._server.settings.request_bytes_max
-        self._begin = begin or self._server.times.begin
+        self.begin = begin or self._server.times.begin
 
     def turn_away(self, reason: str) -> None:
         """The client is not who it should be, or cannot say so; it hears of it late."""
@@ -230,7 +230,7 @@ class Connection(AnswerSender):
                     break
             turns_left -= 1
             try:
-                answer = self._begin(self, view[position + PREFIX_BYTES : position + frame_bytes])
+                answer = self.begin(self, view[position + PREFIX_BYTES : position + frame_bytes])
             except Disconnect as reason:
                 self._refuse(out, str(reason))
                 return

@@ -61,6 +61,9 @@ class TimedRequest:
         self.waited_from_ns = waited_from_ns
         self.answered_ns = waited_from_ns
 
+    def tell(self, now_ns: int) -> None:
+        """It is sent; only those that are watched have somebody to tell."""
+
 
 class RequestTimes:
     def __init__(
@@ -70,8 +73,10 @@ class RequestTimes:
         """By the key of the API; None for what nobody has asked yet."""
         self.now_ns = clock_ns
         self._begin = requests.begin
+        self.begin: Callable[[Connection, memoryview], list[Chunk] | Answer] = self.begin_timed
+        """What connections are given: something may stand before this while it is watched."""
 
-    def begin(self, connection: Connection, frame: memoryview) -> list[Chunk] | Answer:
+    def begin_timed(self, connection: Connection, frame: memoryview) -> list[Chunk] | Answer:
         answer = self._begin(connection, frame)
         # Whatever was answered has a header, and a key and a version that fit into a byte.
         cells = self.cells[frame[1]]
@@ -120,6 +125,8 @@ class RequestTimes:
             cells.local.add(each.waited_from_ns - each.read_ns)
             cells.remote.add(each.answered_ns - each.waited_from_ns)
             cells.send.add(now_ns - each.answered_ns)
+            if each.__class__ is not TimedRequest:
+                each.tell(now_ns)
         timed.clear()
 
     def turn(self) -> None:

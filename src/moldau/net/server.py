@@ -17,7 +17,7 @@ from moldau.model.log_line_limit import LogLimit
 from moldau.model.names import Millis
 from moldau.net.acceptor import Acceptor, Listener
 from moldau.net.answers import Answer
-from moldau.net.connection import Connection
+from moldau.net.connection import Begin, Connection
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
 from moldau.net.login import Logins
 from moldau.net.loop_time import LoopTime
@@ -111,6 +111,15 @@ class Server:
         acceptor = Acceptor(self, listener, entrance)
         self._acceptors.append(acceptor)
         return acceptor.listener
+
+    def watch_requests(self, begin: Begin | None) -> None:
+        """From now on requests go by way of `begin`, which calls `times.begin_timed`; None leaves
+        nothing in between."""
+        before, self.times.begin = self.times.begin, begin or self.times.begin_timed
+        for connection in self.connections:
+            # One that is logging in, or may do so again, asks for it by itself.
+            if connection.begin == before:
+                connection.begin = self.times.begin
 
     @property
     def listeners(self) -> list[Listener]:

@@ -101,8 +101,9 @@ class BrokerProcess:
         self.log_path = directory / "broker.log"
         self.process: subprocess.Popen[bytes] | None = None
         # A folder of its own for the file by which `server-stop` finds the broker, and no
-        # greeting in the log when the tests are run by make.
-        own = {"MOLDAU_RUN_DIR": str(directory / "run"), "MAKELEVEL": ""}
+        # greeting in the log when the tests are run by make. Log files only where a test asks.
+        own = {"MOLDAU_RUN_DIR": str(directory / "run"), "MAKELEVEL": "", "LOG_DIR": ""}
+        own["KAFKA_LOG4J_OPTS"] = ""
         self._environment = {**own, **(environment or {})}
         self.probe_context: ssl.SSLContext | None = None
         secured: Mapping[str, str] = {}

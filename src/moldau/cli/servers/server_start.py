@@ -25,10 +25,13 @@ usage: moldau server-start [-daemon] [server.properties] [--override key=value].
   server.properties      settings, as for Apache Kafka; without a file the broker
                          listens on 127.0.0.1:9092 and keeps its data in ./data
   --override key=value   a setting that wins over the file; may be repeated
-  -daemon                run in the background and return at once; the log goes
-                         to kafkaServer.out in $LOG_DIR, or in ./logs
+  -daemon                run in the background and return at once; log files and
+                         kafkaServer.out, what is printed, go to $LOG_DIR, or to
+                         ./logs
 
-The log's level is INFO; MOLDAU_LOG_LEVEL=DEBUG (or WARN, ERROR) changes it.
+The log is printed; with LOG_DIR or kafka.logs.dir set, server.log, controller.log
+and Kafka's other files are written there too. Its level is INFO; MOLDAU_LOG_LEVEL
+changes it to DEBUG, WARN or ERROR.
 Stop the broker with Ctrl-C, SIGTERM or `moldau server-stop`.
 """
 
@@ -83,6 +86,7 @@ def run(arguments: Sequence[str]) -> int:
     except (UsageFault, ConfigError) as fault:
         print(f"moldau server-start: {fault}", file=sys.stderr)
         return 1
+    from moldau.broker.broker_log.log_search import LogPlaces
     from moldau.broker.process import run_broker
 
     # `make run` is meant for people too, wherever its output goes.
@@ -94,8 +98,12 @@ def run(arguments: Sequence[str]) -> int:
         if greets:
             greet(broker)
 
+    places = LogPlaces(
+        Path(options.file).parent if options.file is not None else None,
+        log_folder(os.environ) / CONSOLE_FILE if options.daemon else None,
+    )
     with announced(config.node_id):
-        return run_broker(config, remarks, on_started)
+        return run_broker(config, remarks, on_started, places)
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -202,9 +210,13 @@ def own_name() -> str:
     return called
 
 
+def log_folder(environment: Mapping[str, str]) -> Path:
+    return Path(environment.get("LOG_DIR") or "logs")
+
+
 def detach(environment: Mapping[str, str], console_file: str = CONSOLE_FILE) -> bool:
     """Go on in the background: False in the process that was called, True in the one that stays."""
-    folder = Path(environment.get("LOG_DIR") or "logs")
+    folder = log_folder(environment)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         console = os.open(folder / console_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -11,8 +11,9 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from moldau.cluster.tree.state_change_log import StateChangeLog
 from moldau.controller.controller_facts import (
     ConfigsChanged,
     FeaturesUpdated,
@@ -39,6 +40,9 @@ from moldau.metadata.store import (
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
 from moldau.model.names import BrokerId, TopicId
+
+if TYPE_CHECKING:
+    from moldau.controller.broker_requests.state_change_lines import StateChange
 
 log = logging.getLogger("kafka.controller.KafkaController")
 
@@ -68,15 +72,23 @@ class _InFlight(NamedTuple):
     write: _Writing
     facts: Sequence[object]
     """They stand beside the last of their writes, nothing beside those before it."""
+    changes: Sequence[StateChange]
+    """The same in the words of the state-change log."""
     mended: int = 0
 
 
 class MetadataJournal:
     def __init__(
-        self, store: MetadataStore, term: ControllerEpoch, *, write_bytes_max: int | None = None
+        self,
+        store: MetadataStore,
+        term: ControllerEpoch,
+        *,
+        write_bytes_max: int | None = None,
+        state_changes: StateChangeLog | None = None,
     ) -> None:
         """With a limit, larger changes go in several writes. Each is complete in itself: a next
         controller that finds only the first of them goes on from there."""
+        self._state_changes = state_changes
         self._store = store
         self._term = term
         self._listener: JournalListener | None = None
@@ -99,12 +111,13 @@ class MetadataJournal:
         ops: list[Op] = [Check(paths.CONTROLLER_EPOCH, self._term.epoch_version)]
         for fact in facts:
             ops += self._ops(fact)
+        changes = () if self._state_changes is None else self._state_changes.changes(facts)
         parts = [ops] if self._write_bytes_max is None else _split(ops, self._write_bytes_max)
         for part in parts:
             self._position += 1
-            said = facts if part is parts[-1] else ()
+            said = (facts, changes) if part is parts[-1] else ((), ())
             write = self._start(self._store.multi(part))
-            self._in_flight.append(_InFlight(self._position, part, write, said))
+            self._in_flight.append(_InFlight(self._position, part, write, *said))
         return self._position
 
     def _start(self, writing: Coroutine[Any, Any, list[str | int | None]]) -> _Writing:
@@ -128,6 +141,8 @@ class MetadataJournal:
                 self._break(fault)
             else:
                 self._say(first.facts)
+                if self._state_changes is not None:
+                    self._state_changes.write(first.changes)
                 self._listener.committed(first.position)
 
     async def _mend(self, ops: Sequence[Op]) -> list[str | int | None]:

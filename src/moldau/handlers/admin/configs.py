@@ -257,12 +257,11 @@ def _change_log_levels(
 ) -> None:
     """All or nothing: no level changes unless every one can."""
     _check_own_id(name, on, f"{on.node_id}")
-    known = on.log_levels.levels()
     for logger, operation, level in changes:
         if operation not in (Operation.SET, Operation.DELETE):
             fault = "Log levels can be set and deleted, nothing else"
             raise ApiError(Error.INVALID_REQUEST, fault)
-        if logger not in known:
+        if not on.log_levels.has(logger):
             raise ApiError(Error.INVALID_CONFIG, f"Logger {logger} does not exist")
         if operation == Operation.DELETE and logger == ROOT_LOGGER:
             fault = "The log level of the root logger cannot be deleted"

@@ -1,0 +1,3 @@
+@echo off
+rem kafka-acls.sh for Windows: `moldau acls`.
+moldau acls %*

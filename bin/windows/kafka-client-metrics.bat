@@ -1,0 +1,3 @@
+@echo off
+rem kafka-client-metrics.sh for Windows: `moldau client-metrics`.
+moldau client-metrics %*

@@ -1,0 +1,3 @@
+@echo off
+rem kafka-cluster.sh for Windows: `moldau cluster`.
+moldau cluster %*

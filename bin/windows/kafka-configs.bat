@@ -1,0 +1,3 @@
+@echo off
+rem kafka-configs.sh for Windows: `moldau configs`.
+moldau configs %*

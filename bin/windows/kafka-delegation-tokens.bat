@@ -1,0 +1,3 @@
+@echo off
+rem kafka-delegation-tokens.sh for Windows: `moldau delegation-tokens`.
+moldau delegation-tokens %*

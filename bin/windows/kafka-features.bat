@@ -1,0 +1,3 @@
+@echo off
+rem kafka-features.sh for Windows: `moldau features`.
+moldau features %*

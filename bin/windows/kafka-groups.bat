@@ -1,0 +1,3 @@
+@echo off
+rem kafka-groups.sh for Windows: `moldau groups`.
+moldau groups %*

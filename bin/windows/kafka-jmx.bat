@@ -1,0 +1,3 @@
+@echo off
+rem kafka-jmx.sh for Windows: `moldau jmx`.
+moldau jmx %*

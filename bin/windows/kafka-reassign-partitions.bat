@@ -1,0 +1,3 @@
+@echo off
+rem kafka-reassign-partitions.sh for Windows: `moldau reassign-partitions`.
+moldau reassign-partitions %*

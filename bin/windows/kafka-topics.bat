@@ -1,0 +1,3 @@
+@echo off
+rem kafka-topics.sh for Windows: `moldau topics`.
+moldau topics %*

@@ -1,0 +1,3 @@
+@echo off
+rem kafka-transactions.sh for Windows: `moldau transactions`.
+moldau transactions %*

@@ -1,0 +1,3 @@
+@echo off
+rem kafka-verifiable-producer.sh for Windows: `moldau verifiable-producer`.
+moldau verifiable-producer %*
