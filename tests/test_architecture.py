@@ -144,6 +144,9 @@ BROAD_ALLOWED = {
     "engine/engine.py",
     # Where a broker calls an authorizer of its operator.
     "broker/access/own_authorizer.py",
+    # Where a broker loads and calls reporters, its operator's among them.
+    "broker/monitoring/reporting/own_reporter.py",
+    "broker/monitoring/reporting/reporter_thread.py",
     # Where the client library calls code of its user.
     "client/shared/user_callbacks.py",
     "client/consumer/blocking_consumer.py",
@@ -155,6 +158,7 @@ PUBLIC = (
     "moldau.admin",
     "moldau.serialization",
     "moldau.authorization",
+    "moldau.reporting",
     "moldau.errors",
     "moldau.compat.kafka_python",
     "moldau.testing",

@@ -182,3 +182,82 @@ def test_the_command_prints_what_kafkas_does(watched: Watched) -> None:
     assert ran("--list", "--name", "told")[0] == 1
     generated = ran("--alter", "--generate-name", "--metrics", "m")[1]
     assert len(generated.split()[-1]) == 23
+
+
+def names_of(watched: Watched, client_id: str) -> set[str]:
+    clients = watched.clients()["clients"]
+    return {
+        metric["name"].removeprefix("org.apache.kafka.")
+        for client in clients
+        if client["client_id"] == client_id
+        for metric in client["metrics"]
+    }
+
+
+def test_our_own_clients_push_what_is_asked_for(watched: Watched) -> None:
+    watched.subscribe("own", metrics="*", interval_ms="200", match="client_id=own-.*")
+    where = {"bootstrap.servers": watched.broker.bootstrap}
+    told = {**where, "client.id": "own-consumer", "group.id": "own", "client.rack": "r1"}
+    with (
+        moldau.Producer({**where, "client.id": "own-producer"}) as producer,
+        moldau.Consumer({**told, "auto.offset.reset": "earliest"}) as consumer,
+        moldau.Admin({**where, "client.id": "own-admin"}) as admin,
+        moldau.Producer(
+            {**where, "client.id": "own-silent", "enable.metrics.push": False}
+        ) as silent,
+    ):
+        consumer.subscribe(["own"])
+
+        def is_told() -> bool:
+            for sender in (producer, silent):
+                sender.send("own", b"x").result()
+            consumer.poll(100)
+            consumer.commit()
+            admin.list_topics()
+            return (
+                {"producer.request.latency.avg", "producer.node.request.latency.max"}
+                <= names_of(watched, "own-producer")
+                and {"consumer.fetch.manager.fetch.latency.avg", "consumer.request.total"}
+                <= names_of(watched, "own-consumer")
+                and "admin.client.connection.creation.total" in names_of(watched, "own-admin")
+            )
+
+        eventually(is_told)
+    assert names_of(watched, "own-silent") == set()
+    (consumer_told,) = [
+        each for each in watched.clients()["clients"] if each["client_id"] == "own-consumer"
+    ]
+    attributes = consumer_told["metrics"][0]["attributes"]
+    assert attributes == {"group_id": "own", "client_rack": "r1"}
+
+
+def test_the_last_numbers_are_pushed_when_a_client_closes(watched: Watched) -> None:
+    watched.subscribe("last", metrics="*", interval_ms="3600000", match="client_id=last")
+    settings = {"bootstrap.servers": watched.broker.bootstrap, "client.id": "last"}
+    before = instances(watched)
+    with moldau.Producer(settings) as producer:
+        producer.send("last", b"x").result()
+        # Requests are counted as soon as the broker has answered what it wants.
+        eventually(lambda: instances(watched) > before)
+        for _ in range(20):
+            producer.send("last", b"x").result()
+    eventually(lambda: "producer.request.latency.avg" in names_of(watched, "last"))
+
+
+def instances(watched: Watched) -> float:
+    return numbers(watched.port)["kafka_server_client_metrics_instance_count{}"]
+
+
+def test_an_asyncio_client_pushes_too(watched: Watched) -> None:
+    watched.subscribe("aio", metrics="*", interval_ms="200", match="client_id=aio")
+
+    async def produce() -> None:
+        from moldau.aio import Producer
+
+        settings = {"bootstrap.servers": watched.broker.bootstrap, "client.id": "aio"}
+        async with Producer(settings) as producer:
+            async with asyncio.timeout(60):
+                while not await asyncio.to_thread(names_of, watched, "aio"):
+                    await (await producer.send("aio", b"x"))
+
+    asyncio.run(produce())

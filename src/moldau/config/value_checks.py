@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+CSV_REPORTER = "kafka.metrics.KafkaCSVMetricsReporter"
+JMX_REPORTER = "org.apache.kafka.common.metrics.JmxReporter"
 _DURATION = re.compile(
     r"by_duration:\+?P(\+?\d+D)?(T(\+?\d+H)?(\+?\d+M)?(\+?\d+([.,]\d{0,9})?S)?)?",
     re.ASCII | re.IGNORECASE,
@@ -16,6 +18,19 @@ def address_counts(text: str) -> str | None:
         host, separator, count = entry.rpartition(":")
         if not separator or not host or not count.isascii() or not count.isdigit():
             return f"{entry} is not of the form host:count"
+    return None
+
+
+def http_address(text: str) -> str | None:
+    from urllib.parse import urlsplit  # rarely needed
+
+    try:
+        parts = urlsplit(text)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good or "@" in parts.netloc:
+        return "must be http://host:port/path, for example http://127.0.0.1:4318/v1/metrics"
     return None
 
 

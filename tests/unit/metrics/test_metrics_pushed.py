@@ -178,7 +178,7 @@ def told(values: PushedValues) -> dict[str, float]:
         for each in values.families()
         if each is not None
         for metric, samples in [each]
-        for labels, value in samples
+        for labels, value in filter(None, samples)
     }
 
 
@@ -203,7 +203,8 @@ def test_a_client_cannot_name_a_metric_of_the_broker_or_another_client() -> None
     attributes = (("client_id", "another"), ("__name__", "y"), ("a\nb", "c\n"))
     values.take(ID, CLIENT, [Point("n", attributes, 1, False, False)], 0)
     ((metric, samples),) = [each for each in values.families() if each is not None]
-    labels = dict(zip(metric.tags, samples[0][0], strict=True))  # type: ignore[index]
+    ((values_told, _),) = [each for each in samples if each is not None]
+    labels = dict(zip(metric.tags, values_told, strict=True))
     assert labels["client_id"] == "orders-1"
     assert labels["attribute_name"] == "y"
     assert labels["a_b"] == "c\n", "it is escaped where the text is made"
@@ -228,3 +229,20 @@ def test_no_more_series_are_kept_than_there_may_be(monkeypatch: pytest.MonkeyPat
     assert (values.series_count, values.dropped) == (3, 3)
     values.take(b"3", CLIENT, [], 0)
     assert (len(values), values.series_count) == (2, 1)
+
+
+def test_what_is_pushed_by_a_client_that_is_not_known_any_more_goes() -> None:
+    values = PushedValues()
+    for each in (b"1", b"2"):
+        values.take(each, CLIENT, [point("n", 1)], 0)
+    values.keep(lambda instance_id: instance_id == b"2")
+    assert (len(values), values.series_count) == (1, 1)
+
+
+def test_a_set_of_labels_is_told_once() -> None:
+    values = PushedValues()
+    rows = [
+        Point("n", ((key, "1"),), number, False, False) for number, key in enumerate(("a.b", "a_b"))
+    ]
+    values.take(ID, CLIENT, rows, 0)
+    assert list(told(values).values()) == [0]

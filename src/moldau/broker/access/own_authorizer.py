@@ -43,14 +43,16 @@ def loaded(config: BrokerConfig) -> Any:
             raise TypeError("it has no method allows; derive it from moldau.authorization")
         configure = getattr(made, "configure", None)
         if configure is not None:
-            configure(_open_settings(config))
+            configure(open_settings(config))
     except Exception as fault:
         limit = f"the authorizer cannot be loaded: {type(fault).__name__}: {fault}"
         raise ConfigError(SETTING, path, " ".join(limit.split())) from fault
     return made
 
 
-def _open_settings(config: BrokerConfig) -> Mapping[str, str]:
+def open_settings(config: BrokerConfig) -> Mapping[str, str]:
+    """What somebody else's code may see of the settings: no secrets."""
+
     def is_secret(key: str) -> bool:
         row = config.row_of(key)
         return row is not None and row.is_sensitive

@@ -31,6 +31,8 @@ log.addFilter(LogLimit())
 
 READ_AT_ONCE_BYTES = 2 * 1024
 """What is longer, or compressed, is read in a thread."""
+POINTS_PER_TURN = 1_000
+"""Then others have their turn on the loop."""
 FORGET_MS = 10_000
 """How often it is looked who has been silent too long."""
 
@@ -101,13 +103,18 @@ class ClientTelemetry:
             log.warning("Metrics of client %s cannot be read: %s", instance.client, fault)
             raise ApiError(Error.INVALID_RECORD, str(fault)) from fault
         self.pushes += 1
-        self.values.take(instance_id, instance.client, points, self._clock.wall_ms())
         for take in self.takers:
             take(instance.client, data, points)
+        for begin in range(0, len(points), POINTS_PER_TURN):
+            some = points[begin : begin + POINTS_PER_TURN]
+            self.values.take(instance_id, instance.client, some, self._clock.wall_ms())
+            if len(some) == POINTS_PER_TURN:
+                await asyncio.sleep(0)
 
     def forget_silent(self) -> None:
-        for instance_id in self.instances.forget_silent(self._clock.monotonic_ms()):
-            self.values.forget(instance_id)
+        self.instances.forget_silent(self._clock.monotonic_ms())
+        # Also of those that had to make room for others.
+        self.values.keep(self.instances.is_known)
 
     def close(self) -> None:
         if self._thread is not None:

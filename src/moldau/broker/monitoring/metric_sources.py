@@ -5,7 +5,7 @@ they share.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from moldau.storage.directories.log_store import LogStore
 
 if TYPE_CHECKING:
     from moldau.broker.cluster_parts import ClusterParts
+    from moldau.broker.monitoring.reporting.reporter_thread import ReporterThread
     from moldau.groups.group_machine import GroupMachine
     from moldau.transactions.transaction_machine import TransactionMachine
 
@@ -92,6 +93,7 @@ class MetricSources:
     now_ms: Callable[[], int]
     wall_ms: Callable[[], int]
     gc_pauses: Callable[[], float]
+    reporters: Sequence[ReporterThread] = ()
     telemetry: ClientTelemetry | None = None
     """None where clients are not asked for metrics."""
     idleness: LoopIdleness = field(default_factory=LoopIdleness)

@@ -29,6 +29,7 @@ from moldau.storage.directories.log_store import LogStore
 if TYPE_CHECKING:
     from moldau.broker.cluster_parts import ClusterParts
     from moldau.broker.machine_environment import Surroundings
+    from moldau.broker.monitoring.reporting.reporters import Reporters
 
 TURN_MS = 150_000
 """Quantiles are of the last two and a half to five minutes."""
@@ -45,30 +46,40 @@ STATES = {
 class Monitoring:
     def __init__(
         self,
-        address: str,
+        address: str | None,
         names: Iterable[str],
         state: Callable[[], str],
         dialect: Callable[[], str],
+        reporters: Reporters | None,
     ) -> None:
         """`address` is host:port; takes it. `names` are this broker's. Raises BindFault."""
-        host, _, port = address.rpartition(":")
         self._pages = MonitoringPages(lambda: STATES[state()], lambda: Dialect(dialect()))
         self._pauses: GcPauses | None = None
-        hosts = KnownHosts((host, *names))
-        self._listener = HttpListener(host.strip("[]"), int(port), hosts, self._pages.at)
+        self._reporters = reporters
+        self._listener = None
+        if address is not None:
+            host, _, port = address.rpartition(":")
+            hosts = KnownHosts((host, *names))
+            self._listener = HttpListener(host.strip("[]"), int(port), hosts, self._pages.at)
 
     async def start(self) -> None:
         """Raises BindFault."""
-        await self._listener.start()
+        if self._listener is not None:
+            await self._listener.start()
 
-    def take_telemetry(self, services: Services, around: Surroundings) -> ClientTelemetry:
-        """Where clients may push their metrics to."""
+    def take_telemetry(self, services: Services, around: Surroundings) -> ClientTelemetry | None:
+        """Where clients may push their metrics to; None if nobody would see them."""
+        is_reported = self._reporters is not None and self._reporters.takes_clients
+        if self._listener is None and not is_reported:
+            return None
         telemetry = ClientTelemetry(
             services.config.telemetry_max_bytes,
             services.image,
             services.clock,
             around.random_bytes,
         )
+        if self._reporters is not None:
+            self._reporters.follow(telemetry)
         self._pages.telemetry = telemetry
         return telemetry
 
@@ -122,6 +133,10 @@ class Monitoring:
         if telemetry is not None:
             sources.telemetry = telemetry
             background.every("client-metrics-reaper", FORGET_MS, telemetry.forget_silent)
+        if self._reporters is not None:
+            sources.reporters = self._reporters.threads
+            report = self._pages.report_to(self._reporters)
+            background.every("metrics-reporters", self._reporters.interval_ms, report)
 
         def turn() -> None:
             sources.server.times.turn()
@@ -144,6 +159,9 @@ class Monitoring:
     async def stop(self) -> None:
         if self._pauses is not None:
             self._pauses.stop()
-        await self._listener.stop()
+        if self._listener is not None:
+            await self._listener.stop()
+        if self._reporters is not None:
+            await self._reporters.close()
         if self._pages.telemetry is not None:
             self._pages.telemetry.close()

@@ -7,7 +7,8 @@ nothing is kept for scrapes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING
 
 from moldau.broker.monitoring.client_telemetry import ClientTelemetry
 from moldau.broker.monitoring.http_listener import Asked, Page
@@ -17,6 +18,9 @@ from moldau.broker.monitoring.metric_sources import MetricSources
 from moldau.metrics.dialects import Dialect, metrics_in
 from moldau.metrics.prometheus_text import CONTENT_TYPE, family
 from moldau.metrics.table.all_metrics import METRICS
+
+if TYPE_CHECKING:
+    from moldau.broker.monitoring.reporting.reporters import Reporters
 
 RUNNING = 3
 INDEX = "/metrics\n/metrics/partitions\n/clients.json\n/jolokia/list\n/health/live\n/health/ready\n"
@@ -67,6 +71,16 @@ class MonitoringPages:
             asked.path.removeprefix("/jolokia"), asked.query, asked.body, self.sources, self.meters
         )
         return Page(200, lines, jolokia_pages.CONTENT_TYPE)
+
+    def report_to(self, reporters: Reporters) -> Callable[[], Awaitable[None]]:
+        """A job that gives reporters all metrics."""
+
+        async def report() -> None:
+            assert self.sources is not None
+            self.sources.state = self._state()
+            await reporters.report(self.sources, self.meters)
+
+        return report
 
     async def note_meters(self) -> None:
         """What all counters are now, for their rates. Called every few seconds."""

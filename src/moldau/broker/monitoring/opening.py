@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from moldau.broker.monitoring.reporting.reporter_settings import wants_reporters
 from moldau.config.broker_config import BrokerConfig
 from moldau.handlers.services import Services
 
@@ -16,16 +17,22 @@ if TYPE_CHECKING:
 
 
 async def monitoring_of(config: BrokerConfig, state: Callable[[], str]) -> Monitoring | None:
-    """Raises BindFault if the address cannot be had."""
+    """Raises BindFault if the address cannot be had, ConfigError if a reporter cannot."""
     address = config.metrics_http_listener
-    if address is None:
+    has_reporters = wants_reporters(config)
+    if address is None and not has_reporters:
         return None
     from moldau.broker.monitoring.monitoring import Monitoring
 
+    reporters = None
+    if has_reporters:
+        from moldau.broker.monitoring.reporting.reporters import Reporters
+
+        reporters = Reporters(config)
     own = (endpoint.host for endpoint in config.advertised_endpoints)
     names = (*config.metrics_http_hosts, *own, socket.gethostname())
     dialect = config.metrics_http_dialect
-    monitoring = Monitoring(address, names, state, lambda: dialect)
+    monitoring = Monitoring(address, names, state, lambda: dialect, reporters)
     await monitoring.start()
     return monitoring
 

@@ -50,7 +50,7 @@ class AdminCore(
         self.network = Network(
             self.config.bootstrap_servers,
             client_id=self.config.client_id or CLIENT_ID,
-            settings=NetworkSettings.of(self.config),
+            settings=NetworkSettings.of(self.config, "admin.client"),
         )
         self.cluster = Cluster(self.network, metadata_max_age_ms=self.config.metadata_max_age_ms)
 

@@ -57,7 +57,7 @@ class ConsumerEngine:
         self.prefix = f"[Consumer clientId={self.client_id}, groupId={group_id}] "
         self.log = logging.getLogger("moldau.consumer")
         is_committed = config.isolation_level == "read_committed"
-        settings = NetworkSettings.of(config)
+        settings = NetworkSettings.of(config, "consumer")
         self.network = Network(
             config.bootstrap_servers, client_id=self.client_id, settings=settings
         )

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.client.network.receive_buffers import BufferPool
+from moldau.client.network.request_stats import NodeStats
 from moldau.client.shared.client_errors import (
     DisconnectError,
     KafkaTimeoutError,
@@ -46,7 +47,16 @@ def api_key_of(request: Message) -> int:
 class InFlight:
     """A request that was written and not yet answered."""
 
-    __slots__ = ("api_key", "correlation_id", "deadline", "future", "give_up", "is_raw", "version")
+    __slots__ = (
+        "api_key",
+        "correlation_id",
+        "deadline",
+        "future",
+        "give_up",
+        "is_raw",
+        "sent_at",
+        "version",
+    )
 
     def __init__(self, api_key: int, version: int, correlation_id: int) -> None:
         self.api_key = api_key
@@ -55,6 +65,7 @@ class InFlight:
         self.is_raw = False
         self.deadline = 0.0
         self.give_up = 0.0
+        self.sent_at = 0.0
         self.future: asyncio.Future[Any]
 
 
@@ -92,6 +103,8 @@ class Connection(asyncio.BufferedProtocol):
         self.chore: asyncio.TimerHandle | asyncio.Task[None] | None = None
         """What has to be done on this connection as long as it is open."""
         self.lost_by: Exception | None = None
+        self.stats: NodeStats | None = None
+        """Counts the answers, if a broker wants to know."""
         self._correlation_id = 0
         self._used_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -273,6 +286,7 @@ class Connection(asyncio.BufferedProtocol):
             future.set_result(None)
             return future
         timeout_s = self._request_timeout_s if timeout_ms is None else timeout_ms / 1000
+        entry.sent_at = now
         entry.deadline = now + timeout_s
         entry.give_up = now + max(timeout_s, self._request_timeout_s)
         self._in_flight.append(entry)
@@ -299,6 +313,8 @@ class Connection(asyncio.BufferedProtocol):
             throttle_ms = getattr(answer, "throttle_time_ms", 0)
             if throttle_ms > 0:
                 self._throttle(throttle_ms / 1000)
+            if self.stats is not None:
+                self.stats.answered(entry.api_key, self._loop.time() - entry.sent_at, throttle_ms)
         self._in_flight.popleft()
         entry.future.set_result(answer)
 

@@ -14,7 +14,7 @@ import logging
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.client.network.broker_connection import IN_FLIGHT_MAX, Connection
 from moldau.client.network.connection_security import ConnectionSecurity
@@ -31,8 +31,14 @@ from moldau.config.client_settings.common_settings import ClientSettings
 from moldau.model.errors import Error
 from moldau.wire.schema import Message
 
+if TYPE_CHECKING:
+    from moldau.client.network.metrics_push import MetricsPush
+
 log = logging.getLogger("moldau.client")
 
+GET_TELEMETRY_SUBSCRIPTIONS = 71
+PUSHED_ATTRIBUTES = ("client_rack", "group_id", "group_instance_id", "transactional_id")
+"""Of the settings, what is told with metrics."""
 COORDINATOR_ID_MAX = 2**31 - 1
 _COORDINATOR_IDS = 2**30
 JITTER = 0.2
@@ -72,11 +78,17 @@ class NetworkSettings:
     receive_buffer_bytes: int = -1
     in_flight_max: int = IN_FLIGHT_MAX
     security: ConnectionSecurity | None = None
+    pushes_as: str | None = None
+    """What kind of client pushes its metrics; None if it does not."""
+    pushed_attributes: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, config: ClientSettings) -> NetworkSettings:
+    def of(cls, config: ClientSettings, kind: str) -> NetworkSettings:
         """ConfigError if keys, certificates or log-in cannot be had."""
+        told = {name: getattr(config, name, None) for name in PUSHED_ATTRIBUTES}
         return cls(
+            pushes_as=kind if config.enable_metrics_push else None,
+            pushed_attributes=tuple((name, value) for name, value in told.items() if value),
             security=ConnectionSecurity.of(config),
             request_timeout_ms=config.request_timeout_ms,
             default_api_timeout_ms=config.default_api_timeout_ms,
@@ -139,6 +151,7 @@ class Network:
         self._peers: dict[int, _Peer] = {}
         self._is_closed = False
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._push: MetricsPush | None = None
         self.last_fault = ""
         """Why the last connection could not be opened, for the message of a time-out."""
 
@@ -263,7 +276,38 @@ class Network:
         if connection is not None:
             await connection.close()
 
+    def count_requests(self) -> None:
+        """Have requests counted, or not any more, as the broker that metrics are for wants it."""
+        for node_id, peer in self._peers.items():
+            if peer.connection is not None:
+                self._count(node_id, peer.connection)
+
+    def _count(self, node_id: int, connection: Connection) -> None:
+        push = self._push
+        if node_id >= _COORDINATOR_IDS:
+            node_id = coordinator_node(node_id)
+        connection.stats = push.stats_of(node_id) if push is not None and push.is_on else None
+
+    def _begin_push(self, node_id: int, connection: Connection) -> None:
+        kind = self.settings.pushes_as
+        if kind is not None and self._push is None:
+            if GET_TELEMETRY_SUBSCRIPTIONS not in connection.versions:
+                return
+            from moldau.client.network.metrics_push import MetricsPush
+
+            self._push = MetricsPush(self, kind, dict(self.settings.pushed_attributes))
+        if self._push is not None:
+            self._push.connected()
+            self._count(node_id, connection)
+
+    def any_ready(self) -> Connection | None:
+        """A connection that is open, if there is one."""
+        found = (peer.connection for peer in self._peers.values())
+        return next((each for each in found if each is not None and each.is_open), None)
+
     async def close(self) -> None:
+        if self._push is not None:
+            await self._push.close()
         self._is_closed = True
         peers = list(self._peers.values())
         opening = [peer.opening for peer in peers if peer.opening is not None]
@@ -340,6 +384,8 @@ class Network:
             raise DisconnectError(f"{node} has moved")
         peer.failures = 0
         peer.connection = connection
+        if settings.pushes_as is not None:
+            self._begin_push(node_id, connection)
         return connection
 
     def _make(self, node: Node, node_id: int, peer: _Peer) -> Connection:

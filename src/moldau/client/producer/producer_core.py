@@ -86,7 +86,7 @@ class ProducerCore(TransactionalProducer[F]):
         self._bootstrap = Network(
             parsed.bootstrap_servers,
             client_id=self.client_id,
-            settings=NetworkSettings.of(parsed),
+            settings=NetworkSettings.of(parsed, "producer"),
         )
 
     async def start(self) -> None:

@@ -17,11 +17,15 @@ from moldau.config.setting_definition import (
     Settings,
     setting,
 )
-from moldau.config.value_checks import host_and_port
+from moldau.config.value_checks import (
+    CSV_REPORTER,
+    JMX_REPORTER,
+    host_and_port,
+    http_address,
+)
 
 ZOOKEEPER_CLASS = "there are no Java classes; zookeeper.ssl.client.enable is enough"
 NO_REVOCATION = "nobody would be asked, and a revoked certificate would do; leave it out"
-NO_PLUG_INS = "classes of the JVM cannot be loaded"
 POLICY_ASKED = "such a class cannot be loaded, so it could refuse nothing; leave it out"
 QUOTA_ASKED = "such a class cannot be loaded, so it could slow nobody down; leave it out"
 PROVIDER_ASKED = "no placeholder would be filled in; leave it out and write the values themselves"
@@ -267,15 +271,36 @@ class ClusterSettings(Settings):
 
     # Metrics
     metric_reporters: Names = setting(
-        "metric.reporters", ("org.apache.kafka.common.metrics.JmxReporter",), scope=Scope.CLUSTER,
-        no_effect=NO_PLUG_INS,
-        doc="Classes that carry metrics elsewhere.")
+        "metric.reporters", (JMX_REPORTER,), scope=Scope.CLUSTER,
+        doc="Python classes that carry metrics elsewhere, as module:Class (moldau.reporting). Read "
+            "at the start only. Kafka's JmxReporter may be named and needs no class: MBeans are "
+            "read at metrics.http.listener.")
     kafka_metrics_reporters: Names = setting(
-        "kafka.metrics.reporters", (), no_effect=NO_PLUG_INS,
-        doc="Classes of the older kind that carry metrics elsewhere.")
+        "kafka.metrics.reporters", (), one_of=(CSV_REPORTER,),
+        doc="Kafka's older kind of reporters, of which there is one: it writes CSV files.")
     kafka_metrics_polling_interval_secs: int = setting(
-        "kafka.metrics.polling.interval.secs", 10, at_least=1, no_effect=NO_PLUG_INS,
-        doc="How often the older kind of reporters looks at metrics.")
+        "kafka.metrics.polling.interval.secs", 10, at_least=1,
+        doc="How often reporters are given the metrics.")
+    kafka_csv_metrics_reporter_enabled: bool = setting(
+        "kafka.csv.metrics.reporter.enabled", False,
+        doc="Let the CSV reporter write.")
+    kafka_csv_metrics_dir: str = setting(
+        "kafka.csv.metrics.dir", "kafka_metrics",
+        doc="Where the CSV reporter writes a file for each metric.")
+    metrics_json_file: str | None = setting(
+        "metrics.json.file",
+        doc="Where to write the metrics to again and again, a line of JSON each time; nowhere if "
+            "it is unset.")
+    metrics_json_max_bytes: Long = setting(
+        "metrics.json.max.bytes", 100 * MIB, at_least=1,
+        doc="When that file is larger it becomes .1, and another is begun.")
+    metrics_otlp_endpoint: str | None = setting(
+        "metrics.otlp.endpoint", check=http_address,
+        doc="Where to send metrics to, and those that clients push, by OTLP over HTTP, as "
+            "http://host:4318/v1/metrics; nowhere if it is unset.")
+    metrics_otlp_headers: Password | None = setting(
+        "metrics.otlp.headers",
+        doc="Headers of these requests as name=value,name=value, for instance an API key.")
     metrics_http_listener: str | None = setting(
         "metrics.http.listener", check=host_and_port,
         doc="Where Prometheus and health checks may ask, as host:port; nowhere if it is unset. "
@@ -299,7 +324,8 @@ class ClusterSettings(Settings):
         no_effect=NO_METRICS,
         doc="How detailed the metrics are.")
     auto_include_jmx_reporter: bool = setting(
-        "auto.include.jmx.reporter", True, no_effect="there is no JMX",
+        "auto.include.jmx.reporter", True,
+        no_effect="MBeans are read at metrics.http.listener",
         doc="Kept from old releases: report metrics over JMX.")
     telemetry_max_bytes: int = setting(
         "telemetry.max.bytes", 1 * MIB, at_least=1,

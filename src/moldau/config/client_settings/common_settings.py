@@ -154,7 +154,6 @@ class ClientSettings(SecuritySettings, metaclass=KeyConstants):
     enable_metrics_push: bool = setting(
         "enable.metrics.push",
         True,
-        no_effect="metrics are not pushed",
         doc="Send metrics to a broker that asks for them.",
     )
     metric_reporters: Names = setting(

@@ -164,9 +164,17 @@ def _check_login_module(key: str, value: str) -> None:
         raise ConfigError(key, HIDDEN, limit)
 
 
+ONLY_AT_START = {"metric.reporters"}
+"""Apache Kafka changes it while it runs; here it names code, which the broker's own file may do."""
+
+
 def _check_scopes(keys: list[str], broker_name: str) -> None:
     rows = {key: BrokerConfig.rows.get(_without_listener(key)) for key in keys}
-    fixed = [key for key, row in rows.items() if row and row.scope is Scope.READ_ONLY]
+    fixed = [
+        key
+        for key, row in rows.items()
+        if key in ONLY_AT_START or (row and row.scope is Scope.READ_ONLY)
+    ]
     if fixed:
         raise ApiError(
             Error.INVALID_REQUEST, f"Cannot update these configs dynamically: {_listed(fixed)}"

@@ -80,6 +80,9 @@ class ClientInstances:
     def __len__(self) -> int:
         return len(self._instances)
 
+    def is_known(self, instance_id: bytes) -> bool:
+        return instance_id in self._instances
+
     def subscribe(self, subscriptions: Collection[Subscription]) -> None:
         """From now on these are all."""
         self._subscriptions = subscriptions

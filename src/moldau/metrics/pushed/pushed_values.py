@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from moldau.metrics.metric_definition import Kind, Metric, Sample
+from moldau.metrics.metric_definition import Kind, Metric, Samples
 from moldau.metrics.otlp.otlp_reading import Attributes, Point
 
 CLIENTS_MAX = 1_000
 SERIES_OF_CLIENT_MAX = 500
 SERIES_MAX = 10_000
+SERIES_PER_LOOK = 100
 LENGTH_MAX = 255
 """Of a label's value; the rest is cut off."""
 PREFIX = "kafka_client_"
@@ -98,13 +99,19 @@ class PushedValues:
         if pushing is not None:
             self._count -= len(pushing.values)
 
-    def families(self) -> Iterator[tuple[Metric, list[Sample]] | None]:
+    def keep(self, is_known: Callable[[bytes], bool]) -> None:
+        """Forget all others."""
+        for instance_id in [each for each in self._clients if not is_known(each)]:
+            self.forget(instance_id)
+
+    def families(self) -> Iterator[tuple[Metric, Samples] | None]:
         """What is told to Prometheus; None is a place to rest at. A name that two clients use for
         different things belongs to the first."""
         found: dict[str, _Family] = {}
         for pushing in self.clients():
             told = {label: pushing.client.get(label, "")[:LENGTH_MAX] for label in LABELS}
-            for (name, attributes, is_counter), value in list(pushing.values.items()):
+            for number, (key, value) in enumerate(list(pushing.values.items()), 1):
+                name, attributes, is_counter = key
                 kind = Kind.COUNTER if is_counter else Kind.GAUGE
                 name = prometheus_name(name, is_counter=is_counter)
                 family = found.setdefault(name, _Family(kind, dict.fromkeys(LABELS), []))
@@ -112,18 +119,27 @@ class PushedValues:
                     labels = {**_own_labels(attributes), **told}
                     family.labels.update(dict.fromkeys(labels))
                     family.series.append((labels, value))
+                if number % SERIES_PER_LOOK == 0:
+                    yield None
             yield None
-        for name, (kind, tags, series) in sorted(found.items()):
-            metric = Metric(name, kind, tuple(tags), "Pushed by clients.", "")
-            # A label that is empty is none to Prometheus.
-            samples = {tuple(own.get(each, "") for each in tags): value for own, value in series}
-            yield metric, list(samples.items())
+        for name, family in sorted(found.items()):
+            metric = Metric(name, family.kind, tuple(family.labels), "Pushed by clients.", "")
+            yield metric, family.samples()
 
 
 class _Family(NamedTuple):
     kind: Kind
     labels: dict[str, None]
     series: list[tuple[dict[str, str], float]]
+
+    def samples(self) -> Samples:
+        """A label that is empty is none to Prometheus; a set of labels is told once."""
+        told: set[tuple[str, ...]] = set()
+        for own, value in self.series:
+            values = tuple(own.get(label, "") for label in self.labels)
+            if values not in told:
+                told.add(values)
+                yield values, value
 
 
 def prometheus_name(name: str, *, is_counter: bool) -> str:

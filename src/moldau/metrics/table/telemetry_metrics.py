@@ -1,4 +1,4 @@
-"""Metrics about the metrics that clients push (KIP-714)."""
+"""Metrics about metrics: those that clients push (KIP-714), and what reporters do with all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from moldau.metrics.metric_definition import Metric, counter, gauge
 CLIENT_METRICS = "kafka.server:type=client-metrics/"
 INSTANCES = "clients known (`metrics/pushed/client_instances.py`)"
 PUSHES = "pushes taken (`broker/monitoring/client_telemetry.py`)"
+REPORTERS = "threads of reporters (`broker/monitoring/reporting/reporter_thread.py`)"
 VALUES = "values pushed (`metrics/pushed/pushed_values.py`)"
 
 # fmt: off
@@ -25,4 +26,10 @@ TELEMETRY_METRICS: tuple[Metric, ...] = (
         "Series of clients that are kept.", VALUES),
     counter("moldau_client_metrics_dropped_total", (),
         "Values of clients that there was no place for.", VALUES),
+    counter("moldau_reporter_calls_total", ("reporter",),
+        "Reports and pushes of clients that a reporter has taken.", REPORTERS),
+    counter("moldau_reporter_failures_total", ("reporter",),
+        "Those that a reporter has failed at.", REPORTERS),
+    counter("moldau_reporter_dropped_total", ("reporter",),
+        "Those that were dropped because a reporter was still at work.", REPORTERS),
 )
