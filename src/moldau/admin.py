@@ -55,6 +55,7 @@ from moldau.client.admin.security_admin import (
     ScramCredential,
     ScramMechanism,
 )
+from moldau.client.admin.snapshots_admin import SnapshotInfo
 from moldau.client.admin.tokens_admin import DelegationToken
 from moldau.client.consumer.consumer_records import OffsetAndMetadata
 from moldau.client.network.network_client import Node
@@ -108,6 +109,7 @@ __all__ = [
     "Results",
     "ScramCredential",
     "ScramMechanism",
+    "SnapshotInfo",
     "TopicDescription",
     "TopicListing",
     "TopicPartition",

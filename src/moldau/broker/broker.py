@@ -30,6 +30,7 @@ from moldau.broker.log_opening import logs_of, was_left_uncleanly
 from moldau.broker.machine_environment import Surroundings
 from moldau.broker.monitoring.opening import monitoring_of, telemetry_of
 from moldau.broker.segment_scrubber import Scrubber, ScrubberParts, plan_scrubber
+from moldau.broker.snapshot_parts import SnapshotParts
 from moldau.broker.topic_settings import TopicSettings, dynamic_overrides
 from moldau.cluster.lone_controller import LoneController
 from moldau.config.broker_config import BrokerConfig
@@ -116,9 +117,8 @@ class Broker:
     @property
     def bootstrap(self) -> str:
         """The address to give a client."""
-        first = self._endpoints[0]
-        host = f"[{first.host}]" if ":" in first.host else first.host
-        return f"{host}:{first.port}"
+        host, port = self._endpoints[0].host, self._endpoints[0].port
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     # Starting
 
@@ -198,6 +198,7 @@ class Broker:
             node_id, self._logs, waiting, self._clock, config, controller.image
         )
         services = self._new_services(controller, lambda: controller.image, self._replicas)
+        services.snapshots = SnapshotParts(self._logs, self._replicas, self._metadata, services)
         self._server, bound = self._new_server(services)
         controller.on_image(self._follow)
         self._replicas.pending.on_internal = self._follow_roles

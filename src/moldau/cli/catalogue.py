@@ -70,6 +70,14 @@ COMMANDS = {
     "console": ("moldau.cli.servers.console", "show a cluster in the browser"),
     "doctor": ("moldau.cli.doctor", "say what is wrong with a cluster, and what mends it"),
     "features": ("moldau.cli.servers.features", "show which features are in force"),
+    "snapshot": (
+        "moldau.cli.snapshots.snapshot",
+        "keep what a broker holds at this moment",
+    ),
+    "fork": (
+        "moldau.cli.snapshots.fork",
+        "start a broker that begins with what another one holds",
+    ),
     "pipeline": ("moldau.cli.pipeline", "look into pipelines on Spark"),
     "jmx": ("moldau.cli.servers.jmx", "print a broker's metrics by the names of MBeans"),
     "run-class": ("moldau.cli.run_class", "run a tool or a demo by its class"),

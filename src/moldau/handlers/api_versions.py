@@ -14,6 +14,7 @@ from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import routes_of
 from moldau.handlers.services import Services
 from moldau.model.errors import Error
+from moldau.wire.apis import OWN_FROM
 from moldau.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -23,6 +24,7 @@ from moldau.wire.messages.api_versions import (
 )
 
 CLIENT_NAMED_SINCE: Final = 3
+OWN_SOFTWARE: Final = "moldau"
 FEATURES_FROM_ZERO_SINCE: Final = 4
 """Older clients take a feature whose versions begin at 0 for an error."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -54,6 +56,7 @@ async def api_versions(
                 max_version=route.version_max,
             )
             for _, route in sorted(routes_of(on).items())
+            if route.api_key < OWN_FROM or request.client_software_name == OWN_SOFTWARE
         ],
         supported_features=[
             SupportedFeatureKey(

@@ -108,4 +108,8 @@ GUARDS: Mapping[int, Guard] = {
     55: admin_guards.guard_quorum,
     57: needs(Operation.ALTER),
     74: needs(Operation.DESCRIBE_CONFIGS),
+    # Snapshots have everything in them, and stay after what they are of is deleted
+    20000: needs(Operation.ALTER),
+    20001: needs(Operation.DESCRIBE),
+    20002: needs(Operation.ALTER),
 }

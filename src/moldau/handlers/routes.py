@@ -233,6 +233,16 @@ def _config_resources() -> Handlers:
     return {74: served.list_config_resources}
 
 
+def _snapshots() -> Handlers:
+    from moldau.handlers.admin import snapshots as served
+
+    return {
+        20000: served.create_snapshot,
+        20001: served.describe_snapshots,
+        20002: served.delete_snapshot,
+    }
+
+
 def _topic_partitions() -> Handlers:
     from moldau.handlers.topic_data import topic_partitions as served
 
@@ -320,6 +330,9 @@ ROUTES: dict[int, Route] = {
         Route(66, _transaction_admin, 0, 2),
         Route(74, _config_resources, 0, 1),
         Route(75, _topic_partitions, 0, 0),
+        Route(20000, _snapshots, 0, 0),
+        Route(20001, _snapshots, 0, 0),
+        Route(20002, _snapshots, 0, 0),
     )
 }
 """One row per API, by key."""

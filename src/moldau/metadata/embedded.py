@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from enum import Enum, auto
 from functools import partial
 
-from moldau.metadata.journal_file import JournalFile, encode_frame
+from moldau.metadata.journal_file import FILE_HEADER, JournalFile, encode_frame
 from moldau.metadata.single_writes import SingleWrites
 from moldau.metadata.store import (
     Delete,
@@ -140,6 +140,13 @@ class EmbeddedStore(SingleWrites):
     async def transaction(self) -> int:
         await self._everything_synced()
         return self._tree.transaction
+
+    def frozen(self) -> Callable[[], bytes]:
+        """What the tree holds at this moment, as what makes a file of it: that may be called in a
+        thread. Writes that are not durable yet are in it."""
+        self._must_be_open()
+        transaction, nodes = self._tree.transaction, self._tree.snapshot()
+        return lambda: FILE_HEADER + encode_frame(transaction, nodes)
 
     def watch(self, path: str, listener: Callable[[str], None]) -> WatchHandle:
         return self._watches.add(path, listener)

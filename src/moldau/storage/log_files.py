@@ -64,11 +64,11 @@ def departed_directory_name(partition: TopicPartition, unique: str, suffix: str)
     return partition.topic[: DIRECTORY_NAME_LENGTH_MAX - len(ending)] + ending
 
 
-def write_whole(path: str, content: bytes, *, durable: bool = True) -> None:
+def write_whole(path: str, content: bytes, *, durable: bool = True, mode: int = 0o644) -> None:
     """Replace the file in one step: a crash leaves the old content or the new, never a mixture."""
     temporary = path + TEMPORARY_SUFFIX
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         try:
             write_fully(descriptor, content)
             if durable:

@@ -9,9 +9,10 @@
 
 `broker(security="SASL_SSL")` is a secured one, with its own authority and users; see `Security`.
 With pytest the fixtures `moldau_broker`, `moldau_broker_in_process` and `moldau_cluster` give the
-same objects. `cluster()` has several brokers on a ZooKeeper, `zookeeper()` is that alone; both need
-Java. `BrokerProcess` is the bare process, for tests of how it starts and ends. Names are loaded
-when first used, so that an installed but unused plugin costs nothing.
+same objects, `moldau_fork` gives brokers that begin as a snapshot. `cluster()` has several brokers
+on a ZooKeeper, `zookeeper()` is that alone; both need Java. `BrokerProcess` is the bare process,
+for tests of how it starts and ends. Names are loaded when first used, so that an installed but
+unused plugin costs nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from moldau.testing.broker_process import BrokerStartError as BrokerStartError
     from moldau.testing.broker_process import BrokerStopError as BrokerStopError
     from moldau.testing.broker_security import Security as Security
+    from moldau.testing.forks import fork as fork
     from moldau.testing.local_broker import BrokerNotRunningError as BrokerNotRunningError
     from moldau.testing.local_broker import LocalBroker as LocalBroker
     from moldau.testing.local_broker import broker as broker
@@ -53,6 +55,7 @@ __all__ = [
     "broker",
     "cluster",
     "ensemble",
+    "fork",
     "zookeeper",
 ]
 
@@ -71,6 +74,7 @@ _HOMES = {
     "broker": "local_broker",
     "cluster": "local_cluster",
     "ensemble": "zookeeper_process",
+    "fork": "forks",
     "zookeeper": "zookeeper_process",
 }
 

@@ -10,7 +10,9 @@ Nothing of Moldau is imported before a test asks for a broker. `-p no:moldau` le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +66,24 @@ def moldau_broker_in_process(
     settings = moldau_broker_settings
     with LocalBroker(directory, settings, in_process=True, security=security) as broker:
         yield broker
+
+
+@pytest.fixture
+def moldau_fork(tmp_path: Path) -> Iterator[Callable[..., LocalBroker]]:
+    """`moldau_fork("/var/lib/kafka-snapshots/before-release")` is a broker that begins with what
+    the snapshot holds; settings and options as for `moldau.testing.broker`."""
+    import contextlib
+
+    from moldau.testing.forks import fork_broker
+
+    with contextlib.ExitStack() as stack:
+
+        def made(snapshot: str | os.PathLike[str], *settings: Any, **options: Any) -> LocalBroker:
+            directory = tempfile.mkdtemp(prefix="fork-", dir=tmp_path)
+            broker = fork_broker(snapshot, directory, *settings, **options)
+            return stack.enter_context(broker)
+
+        yield made
 
 
 @pytest.fixture

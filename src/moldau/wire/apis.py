@@ -119,7 +119,14 @@ APIS: tuple[Api, ...] = (
     Api(90, "DescribeShareGroupOffsets", "share_groups", 0, 1, 0),
     Api(91, "AlterShareGroupOffsets", "share_groups", 0, 0, 0),
     Api(92, "DeleteShareGroupOffsets", "share_groups", 0, 0, 0),
+    # Moldau's own
+    Api(20000, "CreateSnapshot", "snapshots", 0, 0, 0),
+    Api(20001, "DescribeSnapshots", "snapshots", 0, 0, 0),
+    Api(20002, "DeleteSnapshot", "snapshots", 0, 0, 0),
 )
+
+OWN_FROM = 20000
+"""The first key of Moldau's own: no Kafka client needs to hear of these."""
 
 _BY_KEY = {row.key: row for row in APIS}
 _REQUESTS: dict[int, type[Message]] = {}

@@ -18,6 +18,7 @@ from moldau.client.admin.offsets_admin import OffsetsAdmin
 from moldau.client.admin.partitions_admin import PartitionsAdmin
 from moldau.client.admin.quotas_admin import QuotasAdmin
 from moldau.client.admin.security_admin import SecurityAdmin
+from moldau.client.admin.snapshots_admin import SnapshotsAdmin
 from moldau.client.admin.tokens_admin import TokensAdmin
 from moldau.client.admin.topics_admin import TopicsAdmin
 from moldau.client.admin.transactions_admin import TransactionsAdmin
@@ -42,6 +43,7 @@ class AdminCore(
     SecurityAdmin,
     QuotasAdmin,
     TokensAdmin,
+    SnapshotsAdmin,
 ):
     def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         self.config, warnings = AdminConfig.parse(config, **settings)

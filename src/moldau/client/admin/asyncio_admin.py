@@ -45,6 +45,7 @@ from moldau.client.admin.group_admin_results import (
 from moldau.client.admin.group_offsets_admin import GroupOffsets
 from moldau.client.admin.quotas_admin import Entity, QuotaFilter
 from moldau.client.admin.security_admin import Acl, AclFilter, ScramCredential, ScramMechanism
+from moldau.client.admin.snapshots_admin import SnapshotInfo
 from moldau.client.admin.tokens_admin import DelegationToken
 from moldau.client.consumer.consumer_records import OffsetAndMetadata
 from moldau.client.shared.durations import milliseconds
@@ -880,3 +881,23 @@ class Admin:
     ) -> list[DelegationToken]:
         """The tokens of these principals, or all that one may see."""
         return await self._core.describe_delegation_tokens(owners, timeout_ms=milliseconds(timeout))
+
+    # Snapshots.
+
+    async def create_snapshot(self, name: str, *, timeout: float | None = None) -> SnapshotInfo:
+        """What the broker holds at this moment, kept on its disks; only of a Moldau broker.
+
+        >>> (await admin.create_snapshot("before-release")).size_bytes
+
+        It takes no room of its own until the broker lets go of records. Without `timeout` ten
+        minutes are given.
+        """
+        return await self._core.create_snapshot(name, timeout_ms=milliseconds(timeout))
+
+    async def describe_snapshots(self, *, timeout: float | None = None) -> list[SnapshotInfo]:
+        """All snapshots that the broker has."""
+        return await self._core.describe_snapshots(timeout_ms=milliseconds(timeout))
+
+    async def delete_snapshot(self, name: str, *, timeout: float | None = None) -> None:
+        """Remove a snapshot; forks of it go on."""
+        await self._core.delete_snapshot(name, timeout_ms=milliseconds(timeout))

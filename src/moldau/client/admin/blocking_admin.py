@@ -44,6 +44,7 @@ from moldau.client.admin.group_admin_results import (
 from moldau.client.admin.group_offsets_admin import GroupOffsets
 from moldau.client.admin.quotas_admin import Entity, QuotaFilter
 from moldau.client.admin.security_admin import Acl, AclFilter, ScramCredential, ScramMechanism
+from moldau.client.admin.snapshots_admin import SnapshotInfo
 from moldau.client.admin.tokens_admin import DelegationToken
 from moldau.client.consumer.consumer_records import OffsetAndMetadata
 from moldau.client.shared.background_loop import is_inherited, run
@@ -861,3 +862,23 @@ class Admin:
     ) -> list[DelegationToken]:
         """The tokens of these principals, or all that one may see."""
         return self._run(self._client.describe_delegation_tokens(owners, timeout=timeout))
+
+    # Snapshots.
+
+    def create_snapshot(self, name: str, *, timeout: float | None = None) -> SnapshotInfo:
+        """What the broker holds at this moment, kept on its disks; only of a Moldau broker.
+
+        >>> admin.create_snapshot("before-release").size_bytes
+
+        It takes no room of its own until the broker lets go of records. Without `timeout` ten
+        minutes are given.
+        """
+        return self._run(self._client.create_snapshot(name, timeout=timeout))
+
+    def describe_snapshots(self, *, timeout: float | None = None) -> list[SnapshotInfo]:
+        """All snapshots that the broker has."""
+        return self._run(self._client.describe_snapshots(timeout=timeout))
+
+    def delete_snapshot(self, name: str, *, timeout: float | None = None) -> None:
+        """Remove a snapshot; forks of it go on."""
+        self._run(self._client.delete_snapshot(name, timeout=timeout))

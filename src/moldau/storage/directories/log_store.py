@@ -16,6 +16,7 @@ from moldau.model.names import NO_TOPIC_ID, Millis, Offset, TopicId, TopicPartit
 from moldau.storage.directories.all_log_directories import LogDirectories
 from moldau.storage.directories.clean_shutdown import flush_all, leave
 from moldau.storage.directories.delayed_file_deletion import Trash
+from moldau.storage.directories.leftover_snapshots import remove_unfinished_snapshots
 from moldau.storage.directories.log_directory import Checkpoints, LogDirectory, identify
 from moldau.storage.directories.log_waking import Waking
 from moldau.storage.directories.new_logs import MadeLog, NewLog, NewLogs
@@ -126,6 +127,7 @@ class LogStore:
         log.info("Loading logs from log dirs [%s]", ", ".join(d.path for d in self.online))
         self._all.each_online(self._load)
         self._is_loaded = True
+        remove_unfinished_snapshots([directory.path for directory in self.directories])
         took_ms = self.clock.monotonic_ms() - started_ms
         log.info("Loaded %d logs in %dms%s", len(self.logs), took_ms, self._all.unclean_in_words)
 
@@ -181,6 +183,10 @@ class LogStore:
     def loaded(self) -> list[PartitionLog]:
         """All but those at rest."""
         return [each for each in self.logs.values() if isinstance(each, PartitionLog)]
+
+    def is_waking(self, topic_partition: TopicPartition) -> bool:
+        """Whether a log at rest is being loaded just now."""
+        return self._waking.is_waking(topic_partition)
 
     def has(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self.logs or topic_partition in self.rivals

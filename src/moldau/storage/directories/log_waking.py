@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.model.names import TopicPartition
 from moldau.storage.directories.storage_threads import Threads
 from moldau.storage.log.loaded_log import LoadedLog
 from moldau.storage.log.log_at_rest import AnyLog, RestingLog, Woken
@@ -55,6 +56,9 @@ class Waking:
                 each(outcome)
 
         self._threads.run(work, done)
+
+    def is_waking(self, topic_partition: TopicPartition) -> bool:
+        return any(each.topic_partition == topic_partition for each in self._waiting)
 
     def wake_now(self, rested: AnyLog) -> PartitionLog:
         """Where blocking is allowed: while the broker starts. Raises StorageFault."""

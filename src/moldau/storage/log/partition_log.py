@@ -375,11 +375,23 @@ class PartitionLog(KnownLog):
         log.info("%s Rolled new log segment at offset %d.", self._prefix(), base_offset)
         self._rolled(self)
 
+    def close_active(self) -> None:
+        """Complete the files of the segment being written: what comes next goes to a new one."""
+        active = self.segments.active
+        if active.size_bytes:
+            active.seal()
+            active.is_full = True
+
     def take_snapshot(self) -> None:
         """Keep the producer state on disk as it is now, unless that was done."""
         if self.offset_end > self._snapshot_offset:
             write_snapshot(self.directory, self.offset_end, self.producers.entries)
             self._snapshot_offset = self.offset_end
+
+    @property
+    def has_producer_snapshot(self) -> bool:
+        """Whether a file has the producer state as it is now."""
+        return self.offset_end <= self._snapshot_offset
 
     def expire_producers(self, now_ms: Millis) -> int:
         return self.producers.expire(now_ms, self._producer_room.expiration_ms)

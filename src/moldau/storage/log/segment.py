@@ -23,9 +23,11 @@ from moldau.storage.log.batch_walk import (
 )
 from moldau.storage.log.segment_file import SegmentFile
 from moldau.storage.log.segment_indexes import OffsetIndex, TimeIndex
+from moldau.storage.log.shared_files import is_shared, make_own
 from moldau.storage.log.transaction_index import TxnIndex
 from moldau.storage.log_files import (
     DELETED_SUFFIX,
+    INDEX_SUFFIXES,
     LOG_SUFFIX,
     OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
@@ -242,7 +244,8 @@ class Segment:
 
     def truncate(self, offset: int) -> int:
         """Drop all batches that hold `offset` or later ones; where the log ends now. The batches
-        may end before that: then `offset` lies in a gap."""
+        may end before that: then `offset` lies in a gap. What follows is written here again."""
+        self.make_own()
         place = self.locate(offset)
         for index in (self.offset_index, self.time_index, self.txn_index):
             index.truncate(offset)
@@ -252,6 +255,18 @@ class Segment:
             self.trim()
         self.restore_tail()
         return offset
+
+    def make_own(self) -> None:
+        """Before anything is changed in place."""
+        if is_shared(self.path(LOG_SUFFIX)):
+            self.file.make_own()
+        for suffix in INDEX_SUFFIXES:
+            make_own(self.path(suffix))
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a snapshot has the same file: nothing may be appended to it."""
+        return is_shared(self.path(LOG_SUFFIX))
 
     def restore_tail(self) -> None:
         """Learn the end of the file again from the indexes and what comes after them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from moldau.records.batch import Buffer
+from moldau.storage.log.shared_files import make_own
 from moldau.storage.storage_faults import StorageFault
 
 
@@ -53,6 +54,24 @@ class SegmentFile:
 
     def truncate(self, size_bytes: int) -> None:
         try:
+            found = os.fstat(self._descriptor)
+            if found.st_size == size_bytes:
+                return
+            if found.st_nlink > 1:
+                self.make_own()
             os.ftruncate(self._descriptor, size_bytes)
         except OSError as error:
             raise StorageFault.of("cannot truncate", self.path, error) from error
+
+    def make_own(self) -> None:
+        """Before it is written to: a snapshot may have the same file. Readers of regions go on
+        with the copy, under the same descriptor."""
+        make_own(self.path)
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                os.dup2(descriptor, self._descriptor, inheritable=False)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise StorageFault.of("cannot open", self.path, error) from error

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from moldau.records.batch import NO_TIMESTAMP
+from moldau.storage.log.shared_files import is_shared, make_own
 from moldau.storage.log_files import write_fully
 from moldau.storage.storage_faults import CorruptFile, StorageFault
 
@@ -62,6 +63,7 @@ class SparseIndex:
         """Append the tail to the file (without fsync)."""
         if not self._tail:
             return
+        make_own(self.path)
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o644)
             try:
@@ -95,6 +97,8 @@ class SparseIndex:
         self._tail.clear()
         self._saved = 0
         try:
+            if is_shared(self.path):
+                os.unlink(self.path)
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644))
         except OSError as error:
             raise StorageFault.of("cannot create", self.path, error) from error

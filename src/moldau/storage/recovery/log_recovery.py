@@ -106,6 +106,8 @@ def load_log(known: Recovery) -> LoadedLog:
     remove_stray_snapshots(directory, snapshot_offsets(os.listdir(directory)), bases)
     if producers is None:
         producers, snapshot_offset = _producers_before(known, segments, len(segments), offset_end)
+    if segments[-1].is_shared:
+        _go_on_beside(segments, known, now_ms)
     segments[-1].read_first_timestamp()
     for segment in segments:
         # Ten thousand idle logs need no ten thousand open files.
@@ -119,6 +121,18 @@ def load_log(known: Recovery) -> LoadedLog:
         sync_file(segments[-1].path(LOG_SUFFIX))
         sync_directory(directory)
     return LoadedLog(segments, log_start_offset, recovery_point, producers, epochs, snapshot_offset)
+
+
+def _go_on_beside(segments: list[Segment], known: Recovery, now_ms: Millis) -> None:
+    """A snapshot has the last segment too: what is appended must not appear there."""
+    last = segments[-1]
+    if not last.size_bytes:
+        last.make_own()
+        return
+    last.seal()
+    fresh = create_segment(known.directory, last.offset_end, known.settings, now_ms)
+    last.close_at(fresh.base_offset)
+    segments.append(fresh)
 
 
 def _forget_records(directory: str, epochs: EpochFile) -> None:

@@ -1,0 +1,1 @@
+"""Snapshots, and forks that begin as one."""

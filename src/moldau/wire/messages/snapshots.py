@@ -1,0 +1,51 @@
+"""Snapshots of a broker: Moldau's own requests, which Apache Kafka does not know.
+
+Their keys are far from Kafka's, and ApiVersions names them only to clients that introduce
+themselves as Moldau's.
+"""
+
+from __future__ import annotations
+
+from moldau.wire.schema import Message, Struct, array, int16, int32, int64, string
+
+
+class SnapshotDescription(Struct):
+    name: str = string()
+    created_ms: int = int64()
+    cluster_id: str = string()
+    node_id: int = int32()
+    partitions: int = int32()
+    size_bytes: int = int64()
+    directories: list[str] = array(string)
+
+
+class CreateSnapshotRequest(Message, versions="0-0", flexible="0+"):
+    name: str = string()
+
+
+class CreateSnapshotResponse(Message, versions="0-0", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    snapshots: list[SnapshotDescription] = array(SnapshotDescription)
+
+
+class DescribeSnapshotsRequest(Message, versions="0-0", flexible="0+"):
+    pass
+
+
+class DescribeSnapshotsResponse(Message, versions="0-0", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    snapshots: list[SnapshotDescription] = array(SnapshotDescription)
+
+
+class DeleteSnapshotRequest(Message, versions="0-0", flexible="0+"):
+    name: str = string()
+
+
+class DeleteSnapshotResponse(Message, versions="0-0", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
