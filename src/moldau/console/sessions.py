@@ -74,7 +74,8 @@ class Sessions:
         for oldest in owners[: max(0, len(owners) - LINKS_MAX)]:
             self.end(oldest)
         while len(self._sessions) > SESSIONS_MAX:
-            self.end(next(iter(self._sessions)))
+            # Visitors who have not signed in push out one another, and nobody who has.
+            self.end(next(w for w, each in self._sessions.items() if not each.owns_link))
         return session
 
     def end(self, word: str) -> None:

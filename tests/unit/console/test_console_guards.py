@@ -135,6 +135,14 @@ def test_sessions_are_bounded_and_the_one_unused_longest_goes_first() -> None:
     assert sessions.find(first.word) is first
 
 
+def test_visitors_push_out_nobody_who_has_signed_in() -> None:
+    sessions = Sessions(Clock())
+    signed_in = sessions.begin(None, owns_link=True)
+    for _ in range(2 * SESSIONS_MAX):
+        sessions.begin(None)
+    assert sessions.find(signed_in.word) is signed_in
+
+
 def test_a_token_is_of_one_session() -> None:
     sessions = Sessions(Clock())
     one, other = sessions.begin(None), sessions.begin(None)
