@@ -8,6 +8,7 @@ behind does not undo what is known (KIP-320). Nothing here is awaited while stat
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ from moldau.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+
+log = logging.getLogger("moldau.client")
 
 TOPICS_MAX = 100_000
 """Topics remembered; beyond it the oldest are forgotten and asked for again when needed."""
@@ -244,6 +247,8 @@ class Cluster:
         if response.error_code:
             raise error_for(response.error_code)
         self.version += 1
+        if response.cluster_id != self.cluster_id:
+            log.info("[clientId=%s] Cluster ID: %s", self.network.client_id, response.cluster_id)
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
         self.network.set_nodes(

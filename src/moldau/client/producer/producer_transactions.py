@@ -40,6 +40,7 @@ from moldau.wire.schema import Message
 log = logging.getLogger("moldau.client")
 
 PRODUCER_ID_SET = "ProducerId set to %d with epoch %d"
+OF_TRANSACTIONS = f"[Producer clientId=%s, transactionalId=%s] {PRODUCER_ID_SET}"
 ADD_PARTITIONS_VERSION_MAX = 3
 """Later ones are spoken between brokers."""
 END_VERSION_LAST_V1 = 4
@@ -71,6 +72,8 @@ class Transactions:
     async def initialize(self) -> None:
         """A producer id and an epoch that fences everybody who had the transactional id before."""
         self.machine.begin_initializing()
+        # Kafka's producers say so: none, until the coordinator has given one.
+        self._say(-1, -1)
         await self._new_epoch(is_first=True)
 
     async def learn_version(self) -> None:
@@ -205,9 +208,13 @@ class Transactions:
             _own_code,
         )
         book.set_identity(response.producer_id, response.producer_epoch)
-        log.info(PRODUCER_ID_SET, response.producer_id, response.producer_epoch)
+        self._say(response.producer_id, response.producer_epoch)
         book.restart_all()
         machine.initialized()
+
+    def _say(self, producer_id: int, epoch: int) -> None:
+        who = (self._cluster.network.client_id, self.machine.transactional_id)
+        log.info(OF_TRANSACTIONS, *who, producer_id, epoch)
 
     def _offsets_request(
         self,

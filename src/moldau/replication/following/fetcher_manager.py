@@ -94,6 +94,7 @@ class ReplicaFetchers:
     async def stop(self) -> None:
         """Nothing is replicated any more when this returns."""
         self._is_stopped = True
+        self._removed += self._places
         self._tell()
         fetchers, self._fetchers, self._places = self._fetchers, {}, {}
         for fetcher in fetchers.values():
