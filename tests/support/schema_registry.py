@@ -48,7 +48,8 @@ class SchemaRegistry:
         if self.busy:
             self.busy -= 1
             return 503, {"error_code": 50301, "message": "not now"}
-        match [unquote(part) for part in path.strip("/").split("/")]:
+        plain = path.partition("?")[0]
+        match [unquote(part) for part in plain.strip("/").split("/")]:
             case ["schemas", "ids", number]:
                 if not 1 <= int(number) <= len(self.schemas):
                     return 404, {"error_code": 40403, "message": "Schema not found"}

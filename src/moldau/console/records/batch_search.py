@@ -7,10 +7,12 @@ said and not counted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from moldau.client.serialization.fetched_batches import body_of
 from moldau.client.shared.client_errors import KafkaError
+from moldau.console.records.byte_search import ByteSearch
 from moldau.console.records.filter_matching import Clause, Matcher
 from moldau.console.records.record_reading import COMMITTED, CONTROL, Chunk, Seen, rows_of
 from moldau.records.batch import CODEC_MASK
@@ -50,7 +52,7 @@ def search_chunk(chunk: Chunk, query: Query, end: int, limit: int) -> Searched:
     next_offset = min(chunk.next_offset, end)
     content = bytes(chunk.view)
     intact = intact_end(content, chunk.view, 0, len(content))
-    needles = _Needles(content, query.matcher.best_clause)
+    needles = _Needles(content, query.matcher.best_clauses)
     for batch, mark in chunk.batches:
         position, size, base_offset = batch[:3]
         if base_offset >= end:
@@ -102,27 +104,31 @@ def _opened(chunk: Chunk, batch: BatchRow, query: Query, needles: _Needles) -> l
 
 
 class _Needles:
-    """Where the bytes of a clause occur; asked for places in rising order, each byte is looked at
-    once."""
+    """Where the bytes of clauses occur; asked for places in rising order, each byte is looked at
+    once for each text."""
 
-    def __init__(self, content: bytes, clause: Clause | None) -> None:
-        self._content = content
-        self._clause = clause
-        self._next = dict.fromkeys(clause or (), -1)
+    def __init__(self, content: bytes, clauses: Sequence[Clause]) -> None:
+        self._search = ByteSearch(content)
+        self._clauses = [dict.fromkeys(clause, -1) for clause in clauses]
+        """For each text, where it was found last."""
 
     def are_in(self, start: int, end: int) -> bool:
-        if self._clause is None:
-            return True
-        for needle, place in self._next.items():
+        """Whether of every clause one text begins between the two places."""
+        return all(self._is_any_in(places, start, end) for places in self._clauses)
+
+    def _is_any_in(self, places: dict[bytes, int], start: int, end: int) -> bool:
+        for needle, place in places.items():
             if place < start:
-                found = self._content.find(needle, start)
-                place = self._next[needle] = found if found >= 0 else len(self._content)
+                place = places[needle] = self._search.find(needle, start)
             if place < end:
                 return True
         return False
 
     def are_inside(self, body: Any) -> bool:
-        if self._clause is None:
-            return True
+        """The same of a body that was decompressed."""
         content = bytes(body)
-        return any(needle in content for needle in self._clause)
+        search = ByteSearch(content)
+        return all(
+            any(search.find(needle, 0) < len(content) for needle in places)
+            for places in self._clauses
+        )

@@ -112,9 +112,10 @@ def _tokens(text: str) -> list[_Token]:
     while text[position:].strip():
         match = _TOKEN.match(text, position)
         if match is None:
-            rest = text[position:].strip()
+            rest = text[position:].lstrip()
+            place = len(text) - len(rest) + 1
             hint = "a text that does not end" if rest[0] in "\"'" else f"{rest[0]!r}"
-            raise FilterError(f"The filter cannot be read at character {position + 1}: {hint}")
+            raise FilterError(f"The filter cannot be read at character {place}: {hint}")
         kind = str(match.lastgroup)
         found.append(_Token(kind, match[kind], match.start(kind) + 1))
         position = match.end()

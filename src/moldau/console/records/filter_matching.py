@@ -1,8 +1,8 @@
 """Whether a record matches a filter, and which bytes a batch must hold for any of its records to.
 
 The second is what makes searching fast: a batch without those bytes is not taken apart. It must
-never leave out a batch that has a match, so where JSON may hide a text behind an escape, a
-backslash anywhere is enough to look closer.
+never leave out a batch that has a match, so where JSON may hide a text behind an escape, an
+escape anywhere is enough to look closer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from moldau.console.records.filter_grammar import (
 )
 
 MISSING: Any = object()
-ESCAPE = b"\\"
+ESCAPED = frozenset('"\\/')
+CLAUSES_MAX = 3
+"""How many clauses each byte is looked at for."""
 Clause = frozenset[bytes]
 """Of these bytes at least one must occur."""
 Opened = Callable[[ConsumerRecord, bool], Any]
@@ -40,13 +42,13 @@ class Matcher(NamedTuple):
     """Bytes that a batch with a match holds, each clause at least one; none: any batch may."""
 
     @property
-    def best_clause(self) -> Clause | None:
-        """The one that leaves out most, as far as can be told: few and long."""
+    def best_clauses(self) -> tuple[Clause, ...]:
+        """Those that leave out most, as far as can be told: of few and long texts."""
 
         def weight(clause: Clause) -> tuple[int, int]:
-            return len(clause), -min(map(len, clause))
+            return len(clause), -max(map(len, clause))
 
-        return min(self.clauses, key=weight, default=None)
+        return tuple(sorted(self.clauses, key=weight)[:CLAUSES_MAX])
 
 
 def matcher_of(node: Node, opened: Opened | None = None) -> Matcher:
@@ -107,6 +109,8 @@ class _Matching:
             return lambda record: _compare(record[place], operator, literal)
         if field.place == "header":
             name = field.path[0]
+            if operator is Operator.EXISTS:
+                return lambda record: any(key == name for key, _ in record.headers)
             return lambda record: any(
                 _compare_bytes(value, operator, literal) for key, value in record.headers
                 if key == name
@@ -225,7 +229,7 @@ def _either(sides: Sequence[list[Clause]]) -> list[Clause]:
     """One of the clauses of each side, if every side has any."""
     if not all(sides):
         return []
-    longest = [max(side, key=lambda clause: min(map(len, clause))) for side in sides]
+    longest = [max(side, key=lambda clause: max(map(len, clause))) for side in sides]
     return [frozenset().union(*longest)]
 
 
@@ -246,5 +250,12 @@ def _comparison_clauses(field: Field, operator: Operator, literal: Literal) -> l
     if not field.path:
         return _some(wanted) if is_text else []
     names = [step for step in field.path if isinstance(step, str)]
-    clauses = _some(names[-1].encode(errors="surrogatepass"), ESCAPE) if names else []
-    return clauses + (_some(wanted, ESCAPE) if is_text else [])
+    clauses = _in_json(names[-1]) if names else []
+    return clauses + (_in_json(str(literal)) if is_text else [])
+
+
+def _in_json(text: str) -> list[Clause]:
+    """JSON writes a text as it is, or hides a letter behind an escape: some letters in several
+    ways, all others by their number only."""
+    has_short_ones = any(letter in ESCAPED or letter < " " for letter in text)
+    return _some(text.encode(errors="surrogatepass"), b"\\" if has_short_ones else b"\\u")
