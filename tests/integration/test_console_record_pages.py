@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import json
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 
 from moldau.testing import LocalBroker, broker
 from tests.support.console_browser import Console, console_process
+from tests.support.eventually import eventually
 
 RECORDS = 300
 BYTES = bytes(range(216, 256))
@@ -176,7 +176,15 @@ def test_more_streams_than_allowed_are_refused(console: Console, made: LocalBrok
     assert refused.status == 429
     for events in opened:
         events.close()
-    for _ in itertools.count():
-        # The console notices a closed stream when it next has something to say.
-        if console.get("/topics/orders/download", most=1).status == 200:
-            break
+    # The console notices a closed stream when it next has something to say.
+    eventually(lambda: console.get("/topics/orders/download", most=1).status == 200)
+
+
+def test_a_stream_that_is_closed_leaves_no_connection(console: Console, made: LocalBroker) -> None:
+    before = console.descriptors
+    opened = [console.events("/topics/orders/tail-stream") for _ in range(4)]
+    assert all(next(events)[0] == "records" for events in opened)
+    assert console.descriptors > before
+    for events in opened:
+        events.close()
+    eventually(lambda: console.descriptors <= before)

@@ -34,9 +34,15 @@ class Answer(NamedTuple):
 
 
 class Console:
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, pid: int) -> None:
         self.address = address
+        self._pid = pid
         self._cookie = ""
+
+    @property
+    def descriptors(self) -> int:
+        """How many files and connections the process has open."""
+        return len(list(Path(f"/proc/{self._pid}/fd").iterdir()))
 
     def get(self, path: str, **query: Any) -> Answer:
         return self._ask("GET", path + (f"?{urlencode(query)}" if query else ""))
@@ -107,7 +113,7 @@ def console_process(bootstrap: str, directory: Path, *flags: str) -> Iterator[Co
         found = ADDRESS.search(line.strip())
         errors.seek(0)
         assert found is not None, f"{line!r} {errors.read()}"
-        yield Console(found[1])
+        yield Console(found[1], process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=START_SECONDS_MAX)

@@ -127,6 +127,17 @@ def partitions_of(text: str, known: Collection[int]) -> list[int]:
     return sorted(chosen)
 
 
+async def readable_of(reading: TopicReading, choices: Choices) -> tuple[list[int], list[str]]:
+    """The partitions that are chosen and can be read, and a sentence for each that cannot."""
+    chosen = partitions_of(choices.partitions, await reading.partitions())
+    notes = [
+        f"Partition {p} has no leader, so nothing of it is here"
+        for p in chosen
+        if p in reading.leaderless
+    ]
+    return [p for p in chosen if p not in reading.leaderless], notes
+
+
 def time_of(text: str, name: str) -> int:
     """Milliseconds; the field may hold a time or the milliseconds themselves."""
     if text.isascii() and text.isdigit():

@@ -6,6 +6,7 @@ which brokers give in order.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +20,9 @@ from moldau.console.records.record_reading import FETCH_BYTES, ChunkReader
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 
+_CLOSING: set[asyncio.Task[None]] = set()
+"""Kept here until they are done, for the loop alone would forget them."""
+
 
 class TopicReading:
     def __init__(
@@ -27,6 +31,8 @@ class TopicReading:
         known = {key: value for key, value in settings.items() if key in AdminConfig.rows}
         self.topic = topic
         self.is_committed = is_committed
+        self.leaderless: set[int] = set()
+        """As of the last look at the partitions: nothing can be read of them."""
         self._core = AdminCore(known)
         self._readers: dict[tuple[int, int, int], ChunkReader] = {}
 
@@ -39,7 +45,11 @@ class TopicReading:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._core.close()
+        # A stream whose reader has gone is cancelled at every wait, also at this one.
+        closing = asyncio.create_task(self._core.close())
+        _CLOSING.add(closing)
+        closing.add_done_callback(_CLOSING.discard)
+        await asyncio.shield(closing)
 
     async def partitions(self) -> list[int]:
         """KafkaError if there is no such topic, or one that may not be seen."""
@@ -51,6 +61,7 @@ class TopicReading:
             if code is Error.UNKNOWN_TOPIC_OR_PARTITION:
                 raise error_for(code, f"There is no topic {self.topic}.")
             raise error_for(code, f"The topic {self.topic}: {code.sentence}")
+        self.leaderless = {p for p, row in found.partitions.items() if row.leader < 0}
         return sorted(found.partitions)
 
     async def bounds(self, partitions: Collection[int]) -> dict[int, Range]:

@@ -23,8 +23,8 @@ from moldau.console.records.live_tail import follow
 from moldau.console.records.record_choices import (
     Choices,
     choices_of,
-    partitions_of,
     query_of,
+    readable_of,
     search_ranges,
 )
 from moldau.console.records.record_rows import rows_of
@@ -82,7 +82,7 @@ async def search(asked: Asked) -> Shown:
 async def _search_events(asked: Asked, choices: Choices) -> AsyncIterator[bytes]:
     query, opened = query_of(choices, decoders_of(asked))
     async with reading_of(asked, choices) as reading:
-        partitions = partitions_of(choices.partitions, await reading.partitions())
+        partitions, _ = await readable_of(reading, choices)
         bounds = await reading.bounds(partitions)
         standing = await standing_of(asked, choices, reading, bounds)
         limits = Limits(standing.found + FOUND_MAX)
@@ -110,7 +110,7 @@ async def tail_page(asked: Asked) -> Shown:
     choices = choices_of(asked)
     query_of(choices, decoders_of(asked))
     async with reading_of(asked, choices) as reading:
-        partitions_of(choices.partitions, await reading.partitions())
+        await readable_of(reading, choices)
     return {"topic": choices.topic, "choices": choices._asdict(), "query": choices.query()}
 
 
@@ -123,7 +123,7 @@ async def tail(asked: Asked) -> Shown:
 async def _tail_events(asked: Asked, choices: Choices) -> AsyncIterator[bytes]:
     query, _ = query_of(choices, decoders_of(asked))
     async with reading_of(asked, choices) as reading:
-        partitions = partitions_of(choices.partitions, await reading.partitions())
+        partitions, _ = await readable_of(reading, choices)
         async for step in follow(reading, partitions, query, is_filtered=choices.is_search):
             rows = await rows_of(step.found, choices, decoders_of(asked))
             yield _event("records", {"rows": rows, "skipped": step.skipped})
@@ -140,7 +140,7 @@ async def download(asked: Asked) -> Shown:
     LIMITS.check(asked.link)
     # What the user may not see has to be an answer of its own, not a file.
     async with reading_of(asked, choices) as reading:
-        await reading.bounds(partitions_of(choices.partitions, await reading.partitions()))
+        await reading.bounds((await readable_of(reading, choices))[0])
     name = f"{choices.topic}.{kind}"
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
     lines = _lines(asked, choices, kind, most)
@@ -178,10 +178,10 @@ async def _found(
 ) -> AsyncIterator[tuple[bytes, Standing, list[str]]]:
     query, _ = query_of(choices, decoders_of(asked))
     async with reading_of(asked, choices) as reading:
-        partitions = partitions_of(choices.partitions, await reading.partitions())
+        partitions, unread = await readable_of(reading, choices)
         ranges = await search_ranges(reading, choices, await reading.bounds(partitions))
         start = Standing.at_start(ranges)
-        yield b"", start, []
+        yield b"", start, unread
         going = TopicSearch(
             lambda p: reading.reader(p, fetch_bytes=SEARCH_FETCH_BYTES), query, Limits(most), start
         )

@@ -22,6 +22,7 @@ from moldau.console.records.record_choices import (
     place_of,
     place_text,
     query_of,
+    readable_of,
     search_ranges,
 )
 from moldau.console.records.record_reading import Seen, records_of
@@ -67,7 +68,7 @@ def topic_path(topic: str, *more: object) -> str:
 async def records(asked: Asked) -> Shown:
     choices = choices_of(asked)
     async with reading_of(asked, choices) as reading:
-        partitions = partitions_of(choices.partitions, await reading.partitions())
+        partitions, unread = await readable_of(reading, choices)
         bounds = await reading.bounds(partitions)
         shown = {
             "topic": choices.topic,
@@ -75,6 +76,7 @@ async def records(asked: Asked) -> Shown:
             "query": choices.query(),
             "bounds": {p: limits._asdict() for p, limits in bounds.items()},
             "form": _form(decoders_of(asked)),
+            "unread": unread,
             "search": None,
             "page": None,
         }
