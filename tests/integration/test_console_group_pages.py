@@ -152,6 +152,8 @@ def test_an_open_transaction_is_shown_and_aborted(console: Console, made: LocalB
     sent = writer.send("paid", b"1").result(10)
     seen = console.get("/transactions/payments.json").json
     assert seen["transaction"]["state"] == "Ongoing" and seen["is_open"]
+    behind = console.get("/topics/paid/records.json", text="1").json["unread"]
+    assert len(behind) == 1 and f"offsets {sent.offset} to {sent.offset} wait" in behind[0]
     rows = console.get("/topics/paid/producers.json", partition=0).json["producers"]
     producer = next(row for row in rows if row["transaction_start_offset"] == sent.offset)
     fields = {"partition": "0", "producer": str(producer["producer_id"])}

@@ -188,3 +188,15 @@ def test_a_stream_that_is_closed_leaves_no_connection(console: Console, made: Lo
     for events in opened:
         events.close()
     eventually(lambda: console.descriptors <= before)
+
+
+def test_a_range_of_time_holds_the_records_of_that_time(console: Console) -> None:
+    oldest = console.get("/topics/orders/records.json", count=500, **{"from": "oldest"}).json
+    times = {(r["partition"], r["offset"]): r["timestamp"] for r in oldest["page"]["rows"]}
+    since, until = min(times.values()) + 100, min(times.values()) + 150
+    words = {"from": "time", "time": since, "until": until}
+    found = console.get("/topics/orders/records.json", **words).json["search"]["rows"]
+    assert {(r["partition"], r["offset"]) for r in found} == {
+        place for place, time in times.items() if since <= time < until
+    }
+    assert len(found) == 50

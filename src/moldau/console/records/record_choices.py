@@ -53,7 +53,7 @@ class Choices(NamedTuple):
 
     @property
     def is_search(self) -> bool:
-        return bool(self.text or self.filter)
+        return bool(self.text or self.filter or self.until)
 
     def query(self, **more: Any) -> str:
         """For links: what differs from a page that was asked for nothing."""

@@ -78,11 +78,20 @@ class TopicReading:
             for p, limits in bounds.items()
         }
 
-    async def _listed(self, specs: Mapping[int, int]) -> dict[int, int]:
+    async def held_back(self, bounds: Mapping[int, Range]) -> dict[int, Range]:
+        """What readers of committed records do not get yet, because a transaction is open."""
+        latest = dict.fromkeys(bounds, int(OffsetSpec.LATEST))
+        ends = await self._listed(latest, is_committed=False) if self.is_committed else {}
+        return {p: Range(bounds[p].end, end) for p, end in ends.items() if end > bounds[p].end}
+
+    async def _listed(
+        self, specs: Mapping[int, int], *, is_committed: bool | None = None
+    ) -> dict[int, int]:
         if not specs:
             return {}
+        stable = self.is_committed if is_committed is None else is_committed
         wanted = {TopicPartition(self.topic, p): spec for p, spec in specs.items()}
-        listed = await self._core.list_offsets(wanted, read_committed=self.is_committed)
+        listed = await self._core.list_offsets(wanted, read_committed=stable)
         return {tp.partition: found.offset for tp, found in checked(listed).items()}
 
     def reader(

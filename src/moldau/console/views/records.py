@@ -70,6 +70,11 @@ async def records(asked: Asked) -> Shown:
     async with reading_of(asked, choices) as reading:
         partitions, unread = await readable_of(reading, choices)
         bounds = await reading.bounds(partitions)
+        unread += [
+            f"Partition {p}: offsets {waiting.start} to {waiting.end - 1} wait behind an open"
+            " transaction and are not here; 'all, with markers' shows them"
+            for p, waiting in (await reading.held_back(bounds)).items()
+        ]
         shown = {
             "topic": choices.topic,
             "choices": choices._asdict(),
