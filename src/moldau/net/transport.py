@@ -21,6 +21,8 @@ Octets = bytes | memoryview
 _BYTES = struct.Struct("=QQ")
 _BYTES_AT = 120
 """`tcpi_bytes_acked` and `tcpi_bytes_received` of `struct tcp_info`, since Linux 4.1."""
+_ENDED = frozenset({6, 8, 9, 11})
+"""States of a connection whose client has ended it: that end counts as a byte."""
 COPY_BYTES = 256 * 1024
 """Read at once where the kernel cannot send from the file itself."""
 SENDFILE_UNAVAILABLE = {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSOCK, errno.ENOTSUP}
@@ -128,7 +130,7 @@ def bytes_moved(descriptor: int) -> tuple[int, int] | None:
     if len(told) < _BYTES_AT + _BYTES.size:
         return None
     sent, received = _BYTES.unpack_from(told, _BYTES_AT)
-    return received, sent
+    return received - (told[0] in _ENDED), sent
 
 
 def host_of(peer: tuple[Any, ...]) -> str:

@@ -44,12 +44,6 @@ def _uncleanable(weight: Callable[[AnyLog], int]) -> Reader:
     return samples
 
 
-def _since_last_look(sources: MetricSources) -> Samples:
-    looked_ms = sources.cleaner.figures.looked_ms
-    if looked_ms:
-        yield (), max(0, sources.wall_ms() - looked_ms)
-
-
 def _recopied(figures: CleanerFigures) -> float:
     read = figures.bytes_read
     return round(100 * figures.bytes_written / read, 2) if read else 0.0
@@ -145,7 +139,9 @@ CLUSTER_READERS: Mapping[str, Reader] = {
         ((), summary([s.logs.flusher.times]))
     ],
     CLEANING + "max-dirty-percent": one(lambda s: round(100 * s.cleaner.figures.dirty_max, 2)),
-    CLEANING + "time-since-last-run-ms": _since_last_look,
+    CLEANING + "time-since-last-run-ms": one(
+        lambda s: max(0, s.wall_ms() - s.cleaner.figures.looked_ms)
+    ),
     CLEANER + "cleaner-recopy-percent": one(lambda s: _recopied(s.cleaner.figures)),
     CLEANER + "max-clean-time-secs": one(lambda s: s.cleaner.figures.round_ms_max / 1000),
     CONTROLLER + "TopicsToDeleteCount": _of_active(lambda active: len(active.state.deleting)),

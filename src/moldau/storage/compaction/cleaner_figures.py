@@ -8,9 +8,9 @@ from moldau.model.names import Millis
 class CleanerFigures:
     __slots__ = ("bytes_read", "bytes_written", "dirty_max", "looked_ms", "round_ms_max")
 
-    def __init__(self) -> None:
-        self.looked_ms: Millis = 0
-        """When it last looked for work, by the wall clock; 0 if it never did."""
+    def __init__(self, now_ms: Millis) -> None:
+        self.looked_ms = now_ms
+        """When it last looked for work, by the wall clock; or began to be there."""
         self.dirty_max = 0.0
         """Of the dirtiest log that it saw then, how much of it was dirty, 0 to 1."""
         self.round_ms_max: Millis = 0

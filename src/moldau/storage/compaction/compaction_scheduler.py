@@ -69,7 +69,7 @@ class Cleaner:
         self._put_off: dict[TopicPartition, tuple[int, int]] = {}
         """Partition to how often it failed in a row, and when to try again."""
         self._is_stopped = False
-        self.figures = CleanerFigures()
+        self.figures = CleanerFigures(clock.wall_ms())
         self._written: dict[str, dict[TopicPartition, Offset]] = {}
         """Log directory to what its checkpoint says."""
         for directory in logs.online:
