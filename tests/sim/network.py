@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from moldau.metrics.listener_cells import ListenerCells
 from moldau.model.file_regions import OpenFile
 from moldau.net.acceptor import Listener
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
@@ -299,6 +300,7 @@ class _Door:
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
         self.connection_count = 0
+        self.cells = ListenerCells()
 
 
 class SimServer(Server):
