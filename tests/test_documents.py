@@ -56,3 +56,10 @@ def test_the_page_of_the_client_library_has_every_method_of_administration() -> 
     assert set(re.findall(r"`([a-z_]+)`", table)) == {
         name for name in methods if not name.startswith("_") and name != "close"
     }
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    pages = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
+    headings = [page.read_text(encoding="utf-8").split(".", 1)[0] for page in pages]
+    assert headings == [f"# {int(page.name[:4])}" for page in pages]
+    assert headings == [f"# {number}" for number in range(1, len(pages) + 1)]
