@@ -17,7 +17,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(CORE): pyproject.toml setup.py $(KERNELS) $(KERNELS:.pxd=.py) | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[console]'
 	@$(BIN)/python -m compileall -q src/moldau
 	@touch $@
 
@@ -26,8 +26,8 @@ $(DEV): pyproject.toml setup.py $(KERNELS) $(KERNELS:.pxd=.py) | $(BIN)/python
 	@$(BIN)/python -m compileall -q src/moldau
 	@touch $(CORE) $@
 
-run: $(CORE) ## start a broker on 127.0.0.1:9092, data in ./data
-	@exec $(BIN)/moldau server-start config/server.properties
+run: $(CORE) ## start a broker on 127.0.0.1:9092, data in ./data, and its console
+	@exec $(BIN)/moldau server-start --console config/server.properties
 
 demo: $(DEV) ## a broker and two word counts on Spark, live; ends by itself (needs java)
 	@$(BIN)/python examples/pipelines/demo.py

@@ -24,15 +24,16 @@ from moldau.console.audit_list import AuditList
 from moldau.console.changing import carry_out, hidden_fields
 from moldau.console.cluster_link import ClusterLink
 from moldau.console.console_settings import ConsoleSettings
+from moldau.console.entrance.gate import Gate
+from moldau.console.entrance.guards import check_origin, form_of
+from moldau.console.entrance.sessions import Session, Sessions
+from moldau.console.entrance.signing_in import SigningIn
 from moldau.console.faults import fault_of
-from moldau.console.gate import Gate
-from moldau.console.guards import check_origin, form_of
 from moldau.console.history import History
+from moldau.console.machine.metrics_watch import MetricsWatch
 from moldau.console.page import Asked, Change, Page, PageFault
 from moldau.console.pages import CHANGES, PAGES, TOPIC_TABS, menu
 from moldau.console.rendering import Rendering, assets_path, json_response
-from moldau.console.sessions import Session, Sessions
-from moldau.console.signing_in import SigningIn
 
 log = logging.getLogger("moldau.console")
 
@@ -50,6 +51,7 @@ class Application:
     """Everybody's way to the cluster; None where users log in."""
     signing_in: SigningIn
     rendering: Rendering
+    metrics: MetricsWatch
 
     def asgi(self) -> Gate:
         routes: list[Route | Mount] = []
@@ -77,6 +79,7 @@ class Application:
     async def close(self) -> None:
         self.sessions.end_all()
         await self.signing_in.close_ended()
+        await self.metrics.stop()
         if self.shared is not None:
             await self.shared.close()
 
@@ -116,6 +119,7 @@ class Application:
             link=link,
             settings=self.settings,
             audit=self.audit,
+            metrics=self.metrics,
             path={key: unquote(str(word)) for key, word in request.path_params.items()},
             query=dict(request.query_params),
             form=form,

@@ -37,6 +37,8 @@ class ClusterLink:
         self.history: History | None = None
         """What was noticed while the console runs; the frame begins it."""
         self.used_at = time.monotonic()
+        self.is_closed = False
+        """The user has signed out; streams that are still open end by this."""
 
     async def recent(
         self, key: Hashable, fetch: Callable[[], Awaitable[T]], *, fresh_s: float = 5.0
@@ -49,6 +51,7 @@ class ClusterLink:
         return self.answers.peek(key, fetch, fresh_s=fresh_s)
 
     async def close(self) -> None:
+        self.is_closed = True
         if self.history is not None:
             await self.history.stop()
         await self.answers.close()

@@ -10,5 +10,12 @@ from moldau.console.page import Asked
 def command(asked: Asked, tool: str, *words: str) -> str:
     """Ready for a shell; the file with the user's log-in is for him to name."""
     login = ("--command-config", "FILE") if asked.settings.client else ()
-    given = ("moldau", tool, "--bootstrap-server", asked.settings.bootstrap, *login, *words)
+    given = (
+        "moldau",
+        *tool.split(),
+        "--bootstrap-server",
+        asked.settings.bootstrap,
+        *login,
+        *words,
+    )
     return " ".join(shlex.quote(word) for word in given)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from moldau.console.machine.broker_metrics import address_fault
+
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 SASL = ("SASL_PLAINTEXT", "SASL_SSL")
 TYPED_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -28,6 +30,12 @@ class ConsoleSettings:
     audit_path: str = "console-audit.jsonl"
     schema_registry: str = ""
     """Where schemas are asked for; only the operator says so."""
+    metrics: tuple[str, ...] = ()
+    """Where brokers tell their metrics; only the operator says so."""
+    log_files: str = ""
+    """The directory of a broker's log files, on this machine."""
+    checkpoints: str = ""
+    """A directory with checkpoints of Spark's queries, on this machine."""
     sample_seconds: float = 10.0
 
     @property
@@ -58,6 +66,10 @@ class ConsoleSettings:
             return f"--path-prefix must begin with a slash, not '{self.path_prefix}'."
         if bool(self.certificate) != bool(self.key):
             return "--tls-certificate and --tls-key belong together: give both."
+        for address in self.metrics:
+            fault = address_fault(address)
+            if fault is not None:
+                return fault
         if self.is_loopback or (self.has_tls and self.asks_for_login):
             return None
         return (

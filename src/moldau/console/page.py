@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from moldau.console.audit_list import AuditList
     from moldau.console.cluster_link import ClusterLink
     from moldau.console.console_settings import ConsoleSettings
+    from moldau.console.machine.metrics_watch import MetricsWatch
 
 Shown = Mapping[str, Any] | Response
 """What a view returns: the data of its template and of its JSON, or an answer of its own."""
@@ -34,6 +35,7 @@ class Asked:
     """The way to the cluster, as the user who asks."""
     settings: ConsoleSettings
     audit: AuditList
+    metrics: MetricsWatch
     path: Mapping[str, str]
     """The words in braces of the page's path."""
     query: Mapping[str, str]

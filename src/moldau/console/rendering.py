@@ -108,7 +108,9 @@ def _bytes_word(value: bytes) -> str:
 
 def json_response(data: Mapping[str, Any], status: int = 200) -> Response:
     text = json.dumps(plain(data), ensure_ascii=False, separators=(",", ":"))
-    return Response(text, status, media_type="application/json")
+    # Names that are no text have halves of characters in them, which JSON can tell by numbers.
+    content = text.encode(errors="backslashreplace")
+    return Response(content, status, media_type="application/json")
 
 
 class Rendering:
@@ -141,7 +143,8 @@ class Rendering:
 
     def html(self, template: str, data: Mapping[str, Any], status: int = 200) -> Response:
         text = self._templates.get_template(template).render(data)
-        return Response(text, status, media_type="text/html; charset=utf-8")
+        content = text.encode(errors="replace")
+        return Response(content, status, media_type="text/html; charset=utf-8")
 
 
 def _stamp() -> str:

@@ -15,9 +15,11 @@ from moldau.console.application import Application
 from moldau.console.audit_list import AuditList
 from moldau.console.cluster_link import ClusterLink
 from moldau.console.console_settings import ConsoleSettings
+from moldau.console.entrance.connections import BoundedConnection
+from moldau.console.entrance.sessions import LoginBrake, Sessions
+from moldau.console.entrance.signing_in import SigningIn
+from moldau.console.machine.metrics_watch import MetricsWatch
 from moldau.console.rendering import Rendering
-from moldau.console.sessions import LoginBrake, Sessions
-from moldau.console.signing_in import SigningIn
 
 log = logging.getLogger("moldau.console")
 
@@ -54,7 +56,7 @@ async def _serve(
     server = uvicorn.Server(
         uvicorn.Config(
             application.asgi(),
-            http="h11",
+            http=BoundedConnection,
             ws="none",
             lifespan="off",
             access_log=False,
@@ -85,9 +87,9 @@ def build(settings: ConsoleSettings) -> Application:
         client = {**settings.client, "bootstrap.servers": settings.bootstrap}
         shared = ClusterLink(client, settings.client.get("sasl.username", ""))
     signing_in = SigningIn(settings, sessions, LoginBrake(time.monotonic), audit)
-    return Application(
-        settings, audit, sessions, shared, signing_in, Rendering(settings.path_prefix)
-    )
+    rendering = Rendering(settings.path_prefix)
+    metrics = MetricsWatch(settings.metrics, settings.sample_seconds)
+    return Application(settings, audit, sessions, shared, signing_in, rendering, metrics)
 
 
 def address_of(settings: ConsoleSettings) -> str:

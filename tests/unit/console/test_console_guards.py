@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from moldau.console.console_settings import ConsoleSettings
-from moldau.console.guards import allowed_names, check_host, check_origin
-from moldau.console.page import PageFault
-from moldau.console.sessions import (
+from moldau.console.entrance.guards import allowed_names, check_host, check_origin
+from moldau.console.entrance.sessions import (
     FAILURE_WINDOW_S,
     FAILURES_MAX,
     IDLE_S,
@@ -16,6 +15,7 @@ from moldau.console.sessions import (
     LoginBrake,
     Sessions,
 )
+from moldau.console.page import PageFault
 
 NAMES = allowed_names(ConsoleSettings("localhost:9092", allowed_hosts=("Kafka.Example",)))
 

@@ -28,7 +28,7 @@ ROWS = [Row("b", 3), Row("a", None), Row("c", 10), Row("d", 3)]
 
 def asked(**query: str) -> Asked:
     nobody = cast("None", None)
-    return Asked(nobody, nobody, nobody, {}, query, {})  # type: ignore[arg-type]
+    return Asked(nobody, nobody, nobody, nobody, {}, query, {})  # type: ignore[arg-type]
 
 
 def listed(**query: str) -> tuple[Listing, str]:

@@ -41,6 +41,9 @@ def main(given: Given, out: Output) -> None:
         key=given.text("tls-key"),
         audit_path=given.text("audit-file"),
         schema_registry=registry_of(given.text("schema-registry")),
+        metrics=tuple(given.texts("metrics")),
+        log_files=given.text("log-files"),
+        checkpoints=given.text("checkpoints"),
     )
     refusal = settings.refusal()
     if refusal is not None:
@@ -106,6 +109,19 @@ TOOL = Tool(
             "--schema-registry",
             "A schema registry, for values in Avro and Protobuf.",
             takes="URL",
+            default="",
+        ),
+        Flag(
+            "--metrics",
+            "Where a broker tells its metrics (metrics.http.listener); may be repeated.",
+            takes="URL",
+            repeats=True,
+        ),
+        Flag("--log-files", "The directory of a broker's log files.", takes="DIR", default=""),
+        Flag(
+            "--checkpoints",
+            "A directory with checkpoints of Spark's queries.",
+            takes="DIR",
             default="",
         ),
     ),

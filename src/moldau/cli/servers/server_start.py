@@ -18,9 +18,11 @@ from moldau.cli.servers.run_files import announce
 
 if TYPE_CHECKING:
     from moldau.broker.broker import Broker
+    from moldau.cli.servers.console_beside import Beside
 
 USAGE = """\
-usage: moldau server-start [-daemon] [server.properties] [--override key=value]...
+usage: moldau server-start [-daemon] [--console[=PORT]] [server.properties]
+                           [--override key=value]...
 
   server.properties      settings, as for Apache Kafka; without a file the broker
                          listens on 127.0.0.1:9092 and keeps its data in ./data
@@ -28,6 +30,9 @@ usage: moldau server-start [-daemon] [server.properties] [--override key=value].
   -daemon                run in the background and return at once; log files and
                          kafkaServer.out, what is printed, go to $LOG_DIR, or to
                          ./logs
+  --console[=PORT]       show this broker in the browser too, on 127.0.0.1:8090
+                         or that port (0: any), as `moldau console` does; needs
+                         moldau[console]
 
 The log is printed; with LOG_DIR or kafka.logs.dir set, server.log, controller.log
 and Kafka's other files are written there too. Its level is INFO; MOLDAU_LOG_LEVEL
@@ -40,7 +45,7 @@ GREETING = """
     bootstrap server   {address}
     data               {data}
     compiled kernels   {kernels}
-
+{console}
   Try from another shell:
     echo 'hello, world' | {moldau} console-producer --bootstrap-server {address} --topic greetings
     {moldau} console-consumer --bootstrap-server {address} --topic greetings --from-beginning
@@ -50,6 +55,7 @@ GREETING = """
 """
 
 WITHOUT_A_FILE = {"log.dirs": "data", "listeners": "PLAINTEXT://127.0.0.1:9092"}
+CONSOLE_PORT = 8090
 CONSOLE_FILE = "kafkaServer.out"
 
 
@@ -63,6 +69,8 @@ class Options(NamedTuple):
     daemon: bool
     ignored: tuple[str, ...] = ()
     """Known from Kafka's script, without a meaning here, and why."""
+    console: int | None = None
+    """The port of a web console beside the broker."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -92,28 +100,40 @@ def run(arguments: Sequence[str]) -> int:
     # `make run` is meant for people too, wherever its output goes.
     greets = not options.daemon and (sys.stdout.isatty() or os.environ.get("MAKELEVEL"))
 
+    beside: list[Beside] = []
+
     def on_started(broker: Broker) -> None:
         if broker.config.node_id != config.node_id:
             tell_number(broker.config.node_id)
+        if options.console is not None:
+            beside.append(console_of(broker, options.console))
         if greets:
-            greet(broker)
+            greet(broker, *beside)
+        elif beside:
+            print(f"The console: {beside[0].told}", flush=True)
 
     places = LogPlaces(
         Path(options.file).parent if options.file is not None else None,
         log_folder(os.environ) / CONSOLE_FILE if options.daemon else None,
     )
-    with announced(config.node_id):
-        return run_broker(config, remarks, on_started, places)
+    try:
+        with announced(config.node_id):
+            return run_broker(config, remarks, on_started, places)
+    finally:
+        for each in beside:
+            each.end()
 
 
 def parse(arguments: Sequence[str]) -> Options:
     words = list(arguments)
-    file, overrides, daemon = None, {}, False
+    file, overrides, daemon, console = None, {}, False, None
     ignored: list[str] = []
     while words:
         word = words.pop(0)
         if word in ("-daemon", "--daemon"):
             daemon = True
+        elif word == "--console" or word.startswith("--console="):
+            console = port_of(word)
         elif word == "-loggc":
             ignored.append("-loggc: there is no garbage collector with a log")
         elif word in ("--override", "-name"):
@@ -133,7 +153,14 @@ def parse(arguments: Sequence[str]) -> Options:
             raise UsageFault(f"one settings file is enough: {file} and {word} were given.")
         else:
             file = word
-    return Options(file, overrides, daemon, tuple(ignored))
+    return Options(file, overrides, daemon, tuple(ignored), console)
+
+
+def port_of(word: str) -> int:
+    text = word.partition("=")[2] or str(CONSOLE_PORT)
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise UsageFault(f"{word} must end with a port, from 0 to 65535.")
+    return int(text)
 
 
 def settings_of(options: Options, environment: Mapping[str, str]) -> dict[str, str]:
@@ -185,10 +212,18 @@ def tell_number(node_id: int) -> None:
         announce(node_id)
 
 
-def greet(broker: Broker) -> None:
+def console_of(broker: Broker, port: int) -> Beside:
+    from moldau.cli.servers.console_beside import start_beside
+
+    folder = broker.config.kafka_logs_dir or os.environ.get("LOG_DIR", "")
+    return start_beside(broker, folder, port)
+
+
+def greet(broker: Broker, *beside: Beside) -> None:
     """For people: where the broker is and what to try first."""
+    console = "".join(f"    console            {each.told}\n" for each in beside)
     address = broker.bootstrap
-    print(GREETING.format(address=address, **facts(broker)), flush=True)
+    print(GREETING.format(address=address, console=console, **facts(broker)), flush=True)
 
 
 def facts(broker: Broker) -> dict[str, str]:

@@ -45,6 +45,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 """Proxies must pass on what comes at once."""
 DOWNLOAD_RECORDS, DOWNLOAD_RECORDS_MAX = 10_000, 1_000_000
 DOWNLOAD_BYTES_MAX = 1 << 30
+SIGNED_OUT = "Whoever opened this has signed out."
 FORMATS = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers", "key_base64",
            "value_base64")  # fmt: skip
@@ -63,6 +64,9 @@ def _stream(asked: Asked, events: AsyncIterator[bytes]) -> StreamingResponse:
         with LIMITS.place(asked.link):
             try:
                 async for event in events:
+                    if asked.link.is_closed:
+                        yield _event("fault", {"fault": SIGNED_OUT})
+                        return
                     yield event
             except KafkaError as fault:
                 yield _event("fault", {"fault": sentence_of(fault)})
@@ -157,6 +161,9 @@ async def _lines(asked: Asked, choices: Choices, kind: str, most: int) -> AsyncI
         try:
             async for lines, standing, notes in _found(asked, choices, line, most):
                 written, last = written + len(lines), standing
+                if asked.link.is_closed:
+                    yield last_line(SIGNED_OUT)
+                    return
                 yield lines
                 for note in notes:
                     yield last_line(note)

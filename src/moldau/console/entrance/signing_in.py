@@ -12,7 +12,7 @@ from moldau.client.shared.client_errors import AuthenticationError, ConfigError,
 from moldau.console.audit_list import AuditList
 from moldau.console.cluster_link import ClusterLink
 from moldau.console.console_settings import TYPED_MECHANISMS, ConsoleSettings
-from moldau.console.sessions import LoginBrake, Sessions
+from moldau.console.entrance.sessions import LoginBrake, Sessions
 
 WAIT_S = 15.0
 FIELD_MAX = 1000

@@ -7,6 +7,7 @@ rebinding). What changes something must come from a page of the console: the bro
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
@@ -17,6 +18,7 @@ from moldau.console.page import PageFault
 
 FORM_BYTES_MAX = 2 * 1024 * 1024
 FORM_FIELDS_MAX = 2000
+FORM_S = 30.0
 CSP = (
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none';"
     " object-src 'none'"
@@ -70,10 +72,14 @@ async def form_of(request: Request) -> dict[str, str]:
     if kind != "application/x-www-form-urlencoded":
         raise PageFault(415, "A change is sent as a form (application/x-www-form-urlencoded).")
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > FORM_BYTES_MAX:
-            raise PageFault(413, f"A form may have {FORM_BYTES_MAX} bytes, not more.")
+    try:
+        async with asyncio.timeout(FORM_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > FORM_BYTES_MAX:
+                    raise PageFault(413, f"A form may have {FORM_BYTES_MAX} bytes, not more.")
+    except TimeoutError:
+        raise PageFault(408, f"The form did not come within {FORM_S:.0f} s.") from None
     try:
         pairs = parse_qsl(
             body.decode(), keep_blank_values=True, max_num_fields=FORM_FIELDS_MAX, errors="strict"

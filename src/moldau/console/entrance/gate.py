@@ -7,7 +7,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from moldau.console.console_settings import ConsoleSettings
-from moldau.console.guards import HEADERS, SECURE_HEADERS, allowed_names, check_host
+from moldau.console.entrance.guards import HEADERS, SECURE_HEADERS, allowed_names, check_host
 from moldau.console.page import PageFault
 
 

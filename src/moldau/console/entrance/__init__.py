@@ -1,0 +1,1 @@
+"""What stands before every page: connections, host names, forms, sessions, log-ins."""
