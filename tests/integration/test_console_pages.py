@@ -74,13 +74,13 @@ def test_log_files_are_listed_and_searched(console: Console) -> None:
     assert {row["name"] for row in listed} == {
         "server.log", "controller.log.2026-11-19-06", "state-change.log",
     }  # fmt: skip
-    part = console.get("/logs/server.log.json").json
-    assert len(part["lines"]) == 120 and part["lines"][0]["text"].startswith("java.io.IOEx")
-    grave = console.get("/logs/server.log.json", level="ERROR").json["lines"]
-    assert len(grave) == 60, "the lines behind an error belong to it"
-    assert {row["level"] for row in grave} == {"ERROR"}
-    found = console.get("/logs/server.log.json", find="disk FAILED").json["lines"]
-    assert len(found) == 30
+    entries = console.get("/logs/server.log.json").json["entries"]
+    assert [row["level"] for row in entries] == ["ERROR", "WARN", "INFO"] * 30
+    assert entries[0]["text"].endswith("\njava.io.IOException: No space left on device")
+    grave = console.get("/logs/server.log.json", level="ERROR").json["entries"]
+    assert grave == [row for row in entries if row["level"] == "ERROR"]
+    found = console.get("/logs/server.log.json", find="no SPACE left").json["entries"]
+    assert found == grave, "the lines behind an error belong to it"
 
 
 @pytest.mark.parametrize("name", ["..%252F..%252Fetc%252Fpasswd", "passwd", "link.log"])

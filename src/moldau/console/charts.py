@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
+from moldau.console.rendering import duration_text
+
 WIDTH, HEIGHT = 640.0, 150.0
 LEFT, TOP, BOTTOM = 56.0, 10.0, 22.0
 ROWS_MAX = 12
@@ -49,6 +51,12 @@ def nice_top(value: float) -> float:
     return next(size * part for part in (0.1, 0.2, 0.5, 1.0) if size * part >= value)
 
 
+def _marks(top: float, text: Callable[[float | None], str]) -> tuple[float, ...]:
+    """Where lines are drawn; not in the middle if its number would read like another's."""
+    is_own = text(top / 2) not in (text(0.0), text(top))
+    return (0.0, top / 2, top) if is_own else (0.0, top)
+
+
 def _svg(
     title: str,
     unit: str,
@@ -84,13 +92,13 @@ def _svg(
     grid = "".join(
         f'<line class="grid" x1="{LEFT}" x2="{WIDTH - 4}" y1="{y(v):.1f}" y2="{y(v):.1f}"/>'
         f'<text x="{LEFT - 6}" y="{y(v) + 4:.1f}" text-anchor="end">{escape(text(v))}</text>'
-        for v in (0.0, top / 2, top)
+        for v in _marks(top, text)
     )
-    minutes = span / 60_000
+    ago = duration_text(span / 1000)
     return Markup(
         f'<svg class="chart" viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" role="img"'
         f' aria-label="{escape(title)}: {escape(told)}">'
         f"{grid}{''.join(areas)}{''.join(lines)}"
-        f'<text x="{LEFT}" y="{HEIGHT - 5}">{minutes:.0f} min ago</text>'
+        f'<text x="{LEFT}" y="{HEIGHT - 5}">{ago} ago</text>'
         f'<text x="{WIDTH - 4}" y="{HEIGHT - 5}" text-anchor="end">now</text></svg>'
     )

@@ -42,6 +42,8 @@ def rate_text(rate: float | None) -> str:
 def duration_text(seconds: float | None) -> str:
     if seconds is None:
         return "–"
+    if seconds == 0:
+        return "0 s"
     for limit, unit, name in (
         (1, 0.001, "ms"),
         (120, 1, "s"),
@@ -62,6 +64,11 @@ def time_text(ms: float | None) -> str:
     return (
         datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="seconds")[:19] + " UTC"
     )
+
+
+def host_text(host: str) -> str:
+    """Brokers put a slash before addresses, as Java prints them."""
+    return host.removeprefix("/")
 
 
 def path_word(name: object) -> str:
@@ -130,6 +137,7 @@ class Rendering:
             duration=duration_text,
             time=time_text,
             word=path_word,
+            host=host_text,
         )
         self._templates.globals.update(url=self.url, asset=self.asset)
 

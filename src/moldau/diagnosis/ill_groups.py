@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from shlex import quote
 
 from moldau.diagnosis.evidence import (
     Evidence,
@@ -32,7 +33,7 @@ def diagnose_groups(seen: Evidence, limits: Limits) -> Iterator[Finding]:
                 " hangs. Until then nobody in the group reads.",
                 "Find the member that does not poll; let it take fewer records at once"
                 " (max.poll.records) or give it more time.",
-                seen.command(f"consumer-groups --describe --group {group.name} --members"),
+                seen.command(f"consumer-groups --describe --group {quote(group.name)} --members"),
             )
         yield from diagnose_offsets(seen, group)
         yield from diagnose_lag(seen, group, limits)
@@ -45,7 +46,7 @@ def diagnose_groups(seen: Evidence, limits: Limits) -> Iterator[Finding]:
                 " partition",
                 "A partition is read by one member only, and there are more members.",
                 "Stop them, or add partitions to the topics.",
-                seen.command(f"consumer-groups --describe --group {group.name} --members"),
+                seen.command(f"consumer-groups --describe --group {quote(group.name)} --members"),
             )
 
 
@@ -58,7 +59,7 @@ def diagnose_lag(seen: Evidence, group: GroupSight, limits: Limits) -> Iterator[
     total = sum(lags.values())
     most = sorted(lags, key=lambda partition: -lags[partition])[:3]
     where = few(f"{partition} {lags[partition]}" for partition in most if lags[partition])
-    describe = seen.command(f"consumer-groups --describe --group {group.name}")
+    describe = seen.command(f"consumer-groups --describe --group {quote(group.name)}")
     if not group.members_count and total > 0:
         yield Finding(
             Severity.WARNING,
@@ -92,7 +93,8 @@ def diagnose_offsets(seen: Evidence, group: GroupSight) -> Iterator[Finding]:
             "The topic was deleted, or has another name now.",
             "Delete the offsets.",
             seen.command(
-                f"consumer-groups --delete-offsets --group {group.name} --topic {gone[0]}"
+                f"consumer-groups --delete-offsets --group {quote(group.name)}"
+                f" --topic {quote(gone[0])}"
             ),
         )
     expired: dict[str, list[TopicPartition]] = defaultdict(list)
@@ -129,7 +131,8 @@ def diagnose_offsets(seen: Evidence, group: GroupSight) -> Iterator[Finding]:
 
 def reset(seen: Evidence, group: GroupSight, topic: str, where: str) -> str:
     return seen.command(
-        f"consumer-groups --reset-offsets --group {group.name} --topic {topic} {where} --execute"
+        f"consumer-groups --reset-offsets --group {quote(group.name)} --topic {topic} {where}"
+        " --execute"
     )
 
 
@@ -150,7 +153,7 @@ def diagnose_transactions(seen: Evidence, limits: Limits) -> Iterator[Finding]:
                 " producer is fenced then.",
                 seen.command(
                     f"transactions forceTerminateTransaction --transactionalId"
-                    f" {each.transactional_id}"
+                    f" {quote(each.transactional_id)}"
                 ),
             )
         elif each.open_ms > limits.transaction_ms:

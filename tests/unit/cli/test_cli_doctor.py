@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shlex
 
 import pytest
 
@@ -163,3 +164,16 @@ def test_the_gravest_finding_comes_first_and_the_last_line_counts_them() -> None
 
 def test_a_long_list_is_cut() -> None:
     assert few(range(7)) == "0, 1, 2, 3, 4 and 2 more"
+
+
+def test_a_name_that_a_client_chose_never_becomes_a_command_of_its_own() -> None:
+    partition = PartitionSight(0, 0, (0,), (0,))
+    seen = evidence(*brokers(1), topics=(TopicSight("orders", False, (partition,)),))
+    seen.logs[TopicPartition("orders", 0)] = LogSight(0, 5, 5, 999_000)
+    committed = {TopicPartition("orders", 0): 0}
+    seen.groups = [GroupSight("x; touch stolen $(id)", "Empty", 0, (), committed=committed)]
+    commands = [each.command for each in diagnose(seen, Limits()) if "--group" in each.command]
+    assert commands
+    for command in commands:
+        words = shlex.split(command)
+        assert words[words.index("--group") + 1] == "x; touch stolen $(id)"

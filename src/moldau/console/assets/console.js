@@ -80,5 +80,11 @@
   const theme = document.querySelector("[data-action=theme]");
   if (theme) showTheme(theme);
   localTimes(document);
+  // On a narrow screen the menu is one line: the page that is shown must not be beyond its edge.
+  const here = document.querySelector("nav [aria-current]");
+  if (here && here.closest("nav").scrollWidth > here.closest("nav").clientWidth) {
+    const nav = here.closest("nav");
+    nav.scrollLeft = here.offsetLeft - nav.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
+  }
   setInterval(tick, 1000);
 })();

@@ -30,7 +30,7 @@ class BoundedConnection(H11Protocol):
         if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
             self._await_request()
         elif self.conn.their_state is not h11.IDLE:
-            self._asking = _cancelled(self._asking)
+            self._asking = _without(self._asking)
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -39,10 +39,10 @@ class BoundedConnection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._taking = _cancelled(self._taking)
+        self._taking = _without(self._taking)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._asking, self._taking = _cancelled(self._asking), _cancelled(self._taking)
+        self._asking, self._taking = _without(self._asking), _without(self._taking)
         super().connection_lost(exc)
 
     def _await_request(self) -> None:
@@ -50,6 +50,8 @@ class BoundedConnection(H11Protocol):
             self._asking = self.loop.call_later(REQUEST_S, self.transport.abort)
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _without(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """Cancels it: there is none from now on."""
     if timer is not None:
         timer.cancel()
+    return None

@@ -5,17 +5,23 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 FILES_MAX = 500
 PART_BYTES = 4 << 20
 """How far one page looks back."""
-LINES_MAX = 500
-LINE_CHARS_MAX = 2_000
+ENTRIES_MAX = 500
+ENTRY_CHARS_MAX = 8_000
+HEAD_BYTES = 200
 NAME = re.compile(r"[\w.\-]+\.(log|out|txt)([.\-][\w.\-]+)?")
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-_LEVEL = re.compile(r"\[[^\]]{10,40}\] (" + "|".join(LEVELS) + r")\b|\"level\": ?\"(\w+)\"")
+_HEAD = re.compile(rb"^(?:\[\d{4}-|\d{4}-\d\d-\d\d|\{)", re.MULTILINE)
+_LEVEL = re.compile(
+    rb"\[[^\]\n]{10,40}\] (%(all)s)\b|\"level\": ?\"(%(all)s)\""
+    % {b"all": "|".join(LEVELS).encode()}
+)
 
 
 class LogFile(NamedTuple):
@@ -24,14 +30,15 @@ class LogFile(NamedTuple):
     modified_ms: float
 
 
-class Line(NamedTuple):
+class Entry(NamedTuple):
     level: str
-    """Of the entry that the line is of; empty where none was seen before it."""
+    """Empty where the file does not tell it."""
     text: str
+    """With the lines that follow its first: a traceback belongs to what it explains."""
 
 
 class Part(NamedTuple):
-    lines: list[Line]
+    entries: list[Entry]
     """In the order of the file."""
     looked_bytes: int
     start: int
@@ -59,7 +66,7 @@ def log_files(directory: str) -> list[LogFile]:
 def read_part(
     directory: str, name: str, *, before: int | None, words: str = "", least: str = ""
 ) -> Part:
-    """The last lines before a place that hold `words` and are of `least` or a graver level."""
+    """The last entries before a place that hold `words` and are of `least` or a graver level."""
     if not NAME.fullmatch(name):
         raise UnknownFileError(name)
     try:
@@ -80,28 +87,34 @@ def read_part(
 
 
 def _chosen(content: bytes, start: int, end: int, size: int, words: bytes, least: str) -> Part:
-    offset = start
+    begun_at = start
     if start:
-        # The first line may be half of one; the older part has it whole.
-        offset += content.find(b"\n") + 1
-    begun_at = offset
-    chosen: list[tuple[int, Line]] = []
-    level = ""
+        # What the part begins with may be the rest of an entry; the older part has it whole.
+        head = _HEAD.search(content)
+        begun_at += head.start() if head is not None else content.find(b"\n") + 1
     gravest = LEVELS.index(least) if least in LEVELS else 0
-    for raw in content[offset - start :].splitlines(keepends=True):
-        head = _LEVEL.search(raw[:200].decode(errors="replace"))
-        if head is not None:
-            level = head[1] or head[2]
+    chosen: list[tuple[int, Entry]] = []
+    for offset, raw in _entries(content[begun_at - start :]):
+        head = _LEVEL.search(raw[:HEAD_BYTES])
+        level = "" if head is None else (head[1] or head[2]).decode()
         is_grave = not gravest or (level in LEVELS and LEVELS.index(level) >= gravest)
         if is_grave and (not words or words in raw.lower()):
-            chosen.append((offset, Line(level, _text(raw))))
-        offset += len(raw)
-    if len(chosen) > LINES_MAX:
-        chosen = chosen[-LINES_MAX:]
+            chosen.append((begun_at + offset, Entry(level, _text(raw))))
+    if len(chosen) > ENTRIES_MAX:
+        chosen = chosen[-ENTRIES_MAX:]
         begun_at = chosen[0][0]
-    return Part([line for _, line in chosen], end - begun_at, begun_at, end, size)
+    return Part([entry for _, entry in chosen], end - begun_at, begun_at, end, size)
+
+
+def _entries(content: bytes) -> Iterator[tuple[int, bytes]]:
+    """Each with where it begins. An entry begins with its time, or with a brace."""
+    begins = [found.start() for found in _HEAD.finditer(content)]
+    if content and (not begins or begins[0]):
+        begins.insert(0, 0)
+    for begin, end in zip(begins, [*begins[1:], len(content)], strict=True):
+        yield begin, content[begin:end]
 
 
 def _text(raw: bytes) -> str:
     text = raw.decode(errors="backslashreplace").rstrip("\r\n")
-    return text if len(text) <= LINE_CHARS_MAX else text[:LINE_CHARS_MAX] + " …"
+    return text if len(text) <= ENTRY_CHARS_MAX else text[:ENTRY_CHARS_MAX] + " …"

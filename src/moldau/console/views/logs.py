@@ -45,8 +45,8 @@ async def one(asked: Asked) -> Shown:
     return {
         "name": name,
         "path": f"/logs/{path_word(name)}",
-        "part": part,
-        "lines": part.lines[::-1],
+        "part": part._replace(entries=[]),
+        "entries": part.entries[::-1],
         "find": find,
         "level": level,
         "levels": LEVELS,
