@@ -118,7 +118,7 @@ def test_a_reset_is_previewed_and_done(world: World) -> None:
     cells = [each.text for each in browser.all("tbody td")]
     assert cells == ["orders", "0", "3", "1", "-2"]
     browser.press("Reset the offsets of billing")
-    browser.until_text("1 offsets of the group billing were set.")
+    browser.until_text("1 offset of the group billing set.")
     with Admin(bootstrap_servers=world.bootstrap) as admin:
         found = admin.list_group_offsets(["billing"]).check()["billing"]
     assert found[TopicPartition("orders", 0)].offset == 1  # type: ignore[union-attr]

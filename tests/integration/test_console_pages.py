@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau import Admin
 from moldau.console.pages import PAGES
 from tests.support.console_browser import Console, console_process
 from tests.support.console_pages import pages
@@ -25,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 @pytest.fixture(scope="module")
 def console(made: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     directory = tmp_path_factory.mktemp("console")
-    with console_process(made.broker.bootstrap, directory, *made.flags) as started:
+    with console_process(made.bootstrap, directory, *made.flags) as started:
         yield started
 
 
@@ -60,12 +61,12 @@ def test_snapshots_are_listed_taken_and_deleted(console: Console, made: World) -
     asked = console.post("/snapshots", {"name": "second"})
     assert asked.status == 200 and "moldau snapshot create" in asked.text
     assert console.post("/snapshots", {"name": "second", "confirmed": "yes"}).status == 303
-    with made.broker.admin() as admin:
+    with Admin(bootstrap_servers=made.bootstrap) as admin:
         assert {row.name for row in admin.describe_snapshots()} == {"before-release", "second"}
     fields = {"confirmed": "yes", "typed": "something else"}
     assert console.post("/snapshots/second/delete", fields).status == 400
     assert console.post("/snapshots/second/delete", {**fields, "typed": "second"}).status == 303
-    with made.broker.admin() as admin:
+    with Admin(bootstrap_servers=made.bootstrap) as admin:
         assert [row.name for row in admin.describe_snapshots()] == ["before-release"]
 
 

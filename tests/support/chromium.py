@@ -33,6 +33,18 @@ class Browser:
     def one(self, selector: str) -> Any:
         return self.until(lambda: self.all(selector), f"{selector} is not on the page")[0]
 
+    def open_at(self, width: int, path: str) -> bool:
+        """Whether the page, at this width, has to be moved sideways."""
+        self._resize(width)
+        self.open(path)
+        return self._is_wider(width)
+
+    def foreign(self) -> list[str]:
+        """What the page has fetched from other places than its own."""
+        names = "return performance.getEntriesByType('resource').map(each => each.name)"
+        own = self.driver.execute_script("return location.origin") + "/"
+        return [each for each in self.driver.execute_script(names) if not each.startswith(own)]
+
     def fill(self, name: str, text: str) -> None:
         field = self.one(f"[name='{name}']:not([type=hidden])")
         if field.tag_name == "select":
@@ -61,21 +73,32 @@ class Browser:
         """What the browser has written into its own log: blocked scripts, failed loads."""
         return [row["message"] for row in self.driver.get_log("browser")]
 
+    def set_theme(self, theme: str) -> None:
+        """What the system prefers: light or dark."""
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
     def is_too_wide(self, width: int) -> bool:
         """Whether the page has to be moved sideways at this width."""
+        self._resize(width)
+        return self._is_wider(width)
+
+    def _resize(self, width: int) -> None:
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500},
         )
+
+    def _is_wider(self, width: int) -> bool:
         wide = self.driver.execute_script("return document.documentElement.scrollWidth")
         return bool(wide > width)
 
 
 @contextmanager
-def chromium(address: str) -> Iterator[Browser]:
+def chromium(address: str, *flags: str) -> Iterator[Browser]:
     options = Options()
     options.binary_location = CHROMIUM
-    for flag in FLAGS:
+    for flag in (*FLAGS, *flags):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(DRIVER))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 START_SECONDS_MAX = 60
-ADDRESS = re.compile(r"is at (http://\S+?)/?$")
+ADDRESS = re.compile(r"is at (https?://\S+?)/?$")
 TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.console.rendering import path_word
-from tests.support.console_world import HOSTILE
+from tests.support.console_world import HOSTILE, TRANSACTION
 
 
 def pages() -> dict[str, str]:
@@ -31,7 +31,7 @@ def pages() -> dict[str, str]:
         "group": "/groups/shipping",
         "group-hostile": f"/groups/{path_word(HOSTILE)}",
         "transactions": "/transactions",
-        "transaction": f"/transactions/{path_word(f'payments {HOSTILE}'[:200])}",
+        "transaction": f"/transactions/{path_word(TRANSACTION)}",
         "hanging": "/hanging-transactions?look=yes",
         "clients": "/clients",
         "pipelines": "/pipelines",

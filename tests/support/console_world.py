@@ -10,18 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from moldau import TopicPartition
+from moldau import Admin, Consumer, NewTopic, Producer, TopicPartition
 from moldau.admin import Acl, AclOperation, AclResourceType
-from moldau.testing import LocalBroker, broker
+from moldau.testing import broker
 from moldau.testing.broker_process import free_port
 
 RECORDS = 300
 HOSTILE = "<script>window.stolen=1</script>\"'><img src=x onerror=window.stolen=1>"
 """In every place where a client can write a text."""
+TRANSACTION = f"payments {HOSTILE}"
 
 
 class World(NamedTuple):
-    broker: LocalBroker
+    bootstrap: str
     flags: tuple[str, ...]
     """Of a console that is to show all of it."""
 
@@ -34,53 +35,48 @@ def world(directory: Path) -> Iterator[World]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
     }
+    with broker(settings) as made, filled(made.bootstrap, directory) as whole:
+        with made.admin() as admin:
+            admin.create_snapshot("before-release")
+        yield whole._replace(flags=(*whole.flags, "--metrics", f"http://{metrics}"))
+
+
+@contextmanager
+def filled(bootstrap: str, directory: Path) -> Iterator[World]:
+    """Of any cluster: what it holds, a group that reads, and a transaction that is open."""
     logs, checkpoints = directory / "logs", directory / "checkpoints"
     write_logs(logs)
-    with broker(settings) as made:
-        fill(made)
-        write_checkpoint(checkpoints / "wordcount", {"orders": {"0": 80, "1": 70, "2": 60}})
-        with made.producer(transactional_id=f"payments {HOSTILE}"[:200]) as producer:
-            producer.init_transactions()
-            producer.begin_transaction()
-            producer.send("payments", b"half").result(10)
-            with made.consumer(
-                group_id="shipping", client_id=HOSTILE, auto_offset_reset="earliest"
-            ) as reader:
-                reader.subscribe(["orders"])
-                while not reader.poll(1.0):
-                    pass
-                reader.commit()
-                yield World(
-                    made,
-                    (
-                        *("--metrics", f"http://{metrics}"),
-                        *("--log-files", str(logs), "--checkpoints", str(checkpoints)),
-                    ),
-                )
-            producer.abort_transaction()
+    write_checkpoint(checkpoints / "wordcount", {"orders": {"0": 80, "1": 70, "2": 60}})
+    fill(bootstrap)
+    flags = ("--log-files", str(logs), "--checkpoints", str(checkpoints))
+    with (
+        Producer(bootstrap_servers=bootstrap, transactional_id=TRANSACTION) as producer,
+        Consumer(
+            bootstrap_servers=bootstrap,
+            group_id="shipping",
+            client_id=HOSTILE,
+            auto_offset_reset="earliest",
+            max_poll_interval_ms=3_600_000,
+        ) as reader,
+    ):
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("payments", b"half").result(10)
+        reader.subscribe(["orders"])
+        while not reader.poll(1.0):
+            pass
+        reader.commit()
+        yield World(bootstrap, flags)
+        producer.abort_transaction()
 
 
-def fill(made: LocalBroker) -> None:
-    made.create_topic("orders", 3)
-    for name in ("payments", "shipments", "customers-changes", "web.clicks_2026"):
-        made.create_topic(name)
-    with made.producer() as producer:
-        for number in range(RECORDS):
-            order = {
-                "id": number,
-                "status": ("paid", "failed", "sent")[number % 3],
-                "amount": number * 7 % 400,
-                "customer": {"name": "Ada Lovelace", "city": "Praha"},
-            }
-            producer.send(
-                "orders",
-                json.dumps(order).encode(),
-                key=f"order-{number}",
-                headers=[("source", b"web"), (HOSTILE, HOSTILE.encode())],
-            )
-        producer.send("orders", HOSTILE.encode(), key=HOSTILE).result(10)
-        producer.send("shipments", bytes(range(200)), key=b"\xff\xfe").result(10)
-    with made.admin() as admin:
+def fill(bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topics([NewTopic("orders", 3, 1)]).check()
+        others = ("payments", "shipments", "customers-changes", "web.clicks_2026")
+        admin.create_topics([NewTopic(name, 1, 1) for name in others]).check()
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            send_records(producer)
         admin.alter_group_offsets("billing", {TopicPartition("orders", 0): 20}).check()
         admin.alter_group_offsets(HOSTILE, {TopicPartition("orders", 1): 5}).check()
         admin.alter_client_quotas(
@@ -93,7 +89,22 @@ def fill(made: LocalBroker) -> None:
             [Acl(f"User:{HOSTILE}", AclResourceType.TOPIC, "unrelated", AclOperation.READ)]
         ).check()
         admin.upsert_user_scram_credential("ada", "a word")
-        admin.create_snapshot("before-release")
+
+
+def send_records(producer: Producer) -> None:
+    for number in range(RECORDS):
+        order = {
+            "id": number,
+            "status": ("paid", "failed", "sent")[number % 3],
+            "amount": number * 7 % 400,
+            "customer": {"name": "Ada Lovelace", "city": "Praha"},
+        }
+        headers = [("source", b"web")]
+        if number == RECORDS - 1:
+            headers.append((HOSTILE, HOSTILE.encode()))
+        producer.send("orders", json.dumps(order).encode(), f"order-{number}", headers=headers)
+    producer.send("orders", HOSTILE.encode(), HOSTILE).result(10)
+    producer.send("shipments", bytes(range(200)), b"\xff\xfe").result(10)
 
 
 def write_logs(folder: Path) -> None:

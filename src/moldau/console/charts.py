@@ -9,8 +9,8 @@ from markupsafe import Markup, escape
 
 from moldau.console.rendering import duration_text
 
-WIDTH, HEIGHT = 640.0, 150.0
-LEFT, TOP, BOTTOM = 56.0, 10.0, 22.0
+WIDTH, HEIGHT = 640.0, 165.0
+LEFT, TOP, BOTTOM = 60.0, 18.0, 30.0
 ROWS_MAX = 12
 
 
@@ -20,13 +20,20 @@ class Point(NamedTuple):
     """None where nothing was known: the curve has a gap there."""
 
 
+class Row(NamedTuple):
+    ms: float
+    value: float | None
+    text: str
+
+
 class Chart(NamedTuple):
     title: str
     unit: str
     svg: Markup
-    rows: tuple[Point, ...]
+    rows: tuple[Row, ...]
     """Some of the points, evenly spread, for the table."""
     last: float | None
+    last_text: str
 
 
 def chart(
@@ -35,8 +42,8 @@ def chart(
     known = [point for point in points if point.value is not None]
     last = known[-1].value if known else None
     step = max(1, -(-len(known) // ROWS_MAX))
-    rows = tuple(known[::-1][::step])
-    return Chart(title, unit, _svg(title, unit, points, known, text), rows, last)
+    rows = tuple(Row(ms, value, text(value)) for ms, value in known[::-1][::step])
+    return Chart(title, unit, _svg(title, unit, points, known, text), rows, last, text(last))
 
 
 def nice_top(value: float) -> float:

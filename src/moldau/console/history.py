@@ -22,7 +22,7 @@ from moldau.console.cluster_link import ClusterLink
 from moldau.console.news import Look, News, differences
 
 POINTS_MAX = 360
-SERIES_MAX = 300
+SERIES_MAX = 100
 NEWS_MAX = 100
 PAUSE_SHARE = 20
 """The pauses are at least so many times as long as the looks."""

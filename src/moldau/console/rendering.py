@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from enum import Enum
 from importlib.resources import files
@@ -160,6 +161,12 @@ def _stamp() -> str:
     from moldau import __version__
 
     return __version__
+
+
+def attachment(name: str) -> dict[str, str]:
+    """The header by which a browser keeps an answer as a file; nothing in `name` can end it."""
+    plain_name = re.sub(r"[^A-Za-z0-9._\-]", "_", name)
+    return {"Content-Disposition": f'attachment; filename="{plain_name}"'}
 
 
 def assets_path() -> str:

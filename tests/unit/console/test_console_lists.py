@@ -9,11 +9,13 @@ from typing import NamedTuple, cast
 
 import pytest
 
+from moldau.admin import ConfigEntry, ConfigSource
 from moldau.client.shared.client_errors import KafkaError
 from moldau.console.audit_list import AuditList
 from moldau.console.listing import Listing, list_rows
 from moldau.console.page import Asked, PageFault
 from moldau.console.recent_answers import ANSWERS_MAX, RecentAnswers
+from moldau.console.views.configs import may_be_secret
 from moldau.console.views.topics import settings_of
 
 
@@ -147,3 +149,20 @@ def test_changes_are_written_down_and_found_again(tmp_path: Path) -> None:
     third = AuditList(path)
     third.load()
     assert [row["change"] for row in third.youngest()] == ["Delete y", "Delete x", "Delete x"]
+
+
+@pytest.mark.parametrize(
+    ("key", "is_known", "is_secret"),
+    [
+        ("retention.ms", True, False),
+        ("ssl.keystore.password", True, True),
+        ("listener.name.out.scram-sha-256.sasl.jaas.config", False, True),
+        ("sasl.JAAS.config", True, True),
+        ("unknown", False, True),
+    ],
+)
+def test_what_may_hold_a_log_in_is_not_written_down(
+    key: str, is_known: bool, is_secret: bool
+) -> None:
+    entry = ConfigEntry(key, "1", ConfigSource.DEFAULT_CONFIG, False, False, [])
+    assert may_be_secret(key, entry if is_known else None) is is_secret

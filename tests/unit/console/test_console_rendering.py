@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -13,6 +14,7 @@ import pytest
 from moldau.console.rendering import (
     Rendering,
     assets_path,
+    attachment,
     bytes_text,
     count_text,
     duration_text,
@@ -66,6 +68,18 @@ def test_data_become_json_and_what_cannot_is_no_text_by_chance() -> None:
 def test_an_address_has_the_prefix_and_no_empty_words() -> None:
     rendering = Rendering("/kafka")
     assert rendering.url("/topics", find="", page=2) == "/kafka/topics?page=2"
+
+
+@pytest.mark.parametrize(
+    "name", ['a"; filename="b.exe', "a\r\nSet-Cookie: x=1", "../../x", "ö\u202e"]
+)
+def test_the_name_of_a_download_says_nothing_else(name: str) -> None:
+    (header,) = attachment(name).values()
+    assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._\-]+"', header)
+
+
+def test_what_is_no_text_is_told_by_numbers() -> None:
+    assert json.loads(bytes(json_response({"name": "a\udcff"}).body)) == {"name": "a\udcff"}
 
 
 def test_vendored_files_are_those_of_the_table() -> None:

@@ -1,7 +1,7 @@
 """What one connection of a browser may cost: time for a request to come, time to take an answer.
 
-Uvicorn ends connections that rest; these are the two waits it leaves open. A reader that takes
-something now and then is never cut off, however slow.
+Uvicorn ends connections that rest; these are the two waits it leaves open. A reader is slow enough
+to be cut off only if it does not empty the buffers, some 64 KiB, in a minute.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 REQUEST_S = 20.0
 """From the first byte of a request, or the connection's begin, to the end of its head."""
 TAKE_S = 60.0
-"""In which a reader takes at least what stands in the buffers."""
+"""In which a reader takes what stands in the buffers."""
 
 
 class BoundedConnection(H11Protocol):

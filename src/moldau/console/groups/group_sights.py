@@ -36,8 +36,10 @@ class GroupSight(NamedTuple):
     rows: list[OffsetRow]
 
     @property
-    def lag(self) -> int:
-        return sum(row.lag or 0 for row in self.rows)
+    def lag(self) -> int | None:
+        """None where nothing is committed: of share groups, for one."""
+        known = [row.lag for row in self.rows if row.lag is not None]
+        return sum(known) if known else None
 
     @property
     def seconds(self) -> float | None:

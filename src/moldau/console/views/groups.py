@@ -82,7 +82,9 @@ async def one(asked: Asked) -> Shown:
         "lost": sum(row.lost for row in sight.rows),
         "topics": sorted({row.topic for row in sight.rows}),
         "scenarios": SCENARIOS,
-        "chart": chart("Records behind", "records", points, count_text),
+        "chart": None
+        if sight.lag is None
+        else chart("Records behind", "records", points, count_text),
         "seen_ms": int(time.time() * 1000),
     }
 
@@ -115,7 +117,8 @@ async def reset(asked: Asked) -> Plan:
     async def act() -> str:
         # The plan is of the moment it was shown; what is done is computed once more.
         await link.admin.alter_group_offsets(name, after)
-        return f"{len(after)} offsets of the group {name} were set."
+        were = "1 offset" if len(after) == 1 else f"{len(after)} offsets"
+        return f"{were} of the group {name} set."
 
     sentences = [
         f"{len(moved)} of {len(after)} partitions get another offset. Members that start later"

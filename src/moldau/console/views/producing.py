@@ -7,6 +7,7 @@ from typing import Any
 
 from moldau.aio import Producer
 from moldau.config.client_settings.producer_settings import ProducerConfig
+from moldau.console.commands import command
 from moldau.console.page import Asked, PageFault, Plan, Shown
 from moldau.console.records.record_choices import choices_of, partitions_of
 from moldau.console.views.records import reading_of, topic_path
@@ -89,8 +90,7 @@ async def sending(asked: Asked) -> Plan:
         sentences=("The record is appended, and every reader of the topic will see it.",),
         act=act,
         after=topic_path(topic, "records"),
-        command=f"moldau console-producer --bootstrap-server {asked.settings.bootstrap}"
-        f" --topic {topic}",
+        command=command(asked, "console-producer", "--topic", topic),
         details={"size_bytes": str(size), "partition": word or "by key"},
     )
 

@@ -30,7 +30,7 @@ from moldau.console.records.record_choices import (
 from moldau.console.records.record_rows import rows_of
 from moldau.console.records.stream_limits import LIMITS
 from moldau.console.records.topic_search import Limits, Standing, TopicSearch
-from moldau.console.rendering import plain
+from moldau.console.rendering import attachment, plain
 from moldau.console.views.records import (
     FOUND_MAX,
     SEARCH_FETCH_BYTES,
@@ -145,8 +145,7 @@ async def download(asked: Asked) -> Shown:
     # What the user may not see has to be an answer of its own, not a file.
     async with reading_of(asked, choices) as reading:
         await reading.bounds((await readable_of(reading, choices))[0])
-    name = f"{choices.topic}.{kind}"
-    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{name}"'}
+    headers = {**HEADERS, **attachment(f"{choices.topic}.{kind}")}
     lines = _lines(asked, choices, kind, most)
     return StreamingResponse(lines, media_type=FORMATS[kind], headers=headers)
 

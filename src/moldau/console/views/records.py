@@ -35,7 +35,7 @@ from moldau.console.records.topic_search import (
     StandingError,
     TopicSearch,
 )
-from moldau.console.rendering import path_word
+from moldau.console.rendering import attachment, path_word
 
 SEARCH_FETCH_BYTES = 4 << 20
 SLICE_SECONDS = 2.0
@@ -261,5 +261,5 @@ async def raw(asked: Asked) -> Response:
     return Response(
         content,
         media_type="application/octet-stream",
-        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+        headers=attachment(name),
     )
