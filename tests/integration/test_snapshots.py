@@ -25,7 +25,7 @@ from tests.support import seeds
 from tests.support.doomed_files import MAIN, doom
 from tests.support.eventually import eventually
 from tests.support.fork_load import TransactionalLoad, check_fork
-from tests.support.tracked_topic import SMALL, create, delete, produce, read
+from tests.support.tracked_topic import SMALL, create, delete, delete_records, produce, read
 
 SETTINGS = {
     "log.segment.bytes": "1048576",
@@ -110,6 +110,37 @@ def test_a_fork_and_its_original_go_their_own_ways(broker: LocalBroker, admin: A
         assert read(second.bootstrap, "ways") == [str(value) for value in range(3000)]
     admin.delete_snapshot("ways")
     assert not snapshot_path(broker, "ways").exists()
+
+
+def test_what_comes_first_to_an_empty_topic_is_not_in_a_snapshot_made_before(
+    broker: LocalBroker, admin: Admin
+) -> None:
+    create(broker.bootstrap, "late")
+    admin.create_snapshot("early")
+    produce(broker.bootstrap, "late", range(20))
+    assert verified(snapshot_path(broker, "early")).returncode == 0
+    with fork(snapshot_path(broker, "early"), with_faults=False) as forked:
+        assert read(forked.bootstrap, "late") == []
+        produce(forked.bootstrap, "late", range(100, 103))
+        assert read(forked.bootstrap, "late") == ["100", "101", "102"]
+    assert read(broker.bootstrap, "late") == [str(value) for value in range(20)]
+    assert verified(snapshot_path(broker, "early")).returncode == 0
+    admin.delete_snapshot("early")
+
+
+def test_records_deleted_from_a_log_at_rest_do_not_come_back_in_a_fork(tmp_path: Path) -> None:
+    # Nothing looks at the logs after the start, so that this one stays at rest.
+    quiet = {"log.initial.task.delay.ms": "600000"}
+    with BrokerProcess(tmp_path, overrides={**SMALL, **SETTINGS, **quiet}) as broker:
+        create(broker.bootstrap, "front")
+        produce(broker.bootstrap, "front", range(3000), size=1000)
+        delete_records(broker.bootstrap, "front", 500)
+        broker.stop()
+        broker.start()
+        with moldau.Admin(bootstrap_servers=broker.bootstrap) as admin:
+            admin.create_snapshot("rested")
+        with fork(snapshot_path(broker, "rested"), with_faults=False) as forked:
+            assert read(forked.bootstrap, "front")[0] == "500"
 
 
 def test_retention_compaction_and_deletion_take_nothing_out_of_a_snapshot(

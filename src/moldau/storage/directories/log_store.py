@@ -127,7 +127,7 @@ class LogStore:
         log.info("Loading logs from log dirs [%s]", ", ".join(d.path for d in self.online))
         self._all.each_online(self._load)
         self._is_loaded = True
-        remove_unfinished_snapshots([directory.path for directory in self.directories])
+        remove_unfinished_snapshots([directory.path for directory in self.online])
         took_ms = self.clock.monotonic_ms() - started_ms
         log.info("Loaded %d logs in %dms%s", len(self.logs), took_ms, self._all.unclean_in_words)
 

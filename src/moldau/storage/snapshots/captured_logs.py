@@ -2,7 +2,8 @@
 
 Nothing is copied, here or later. Closed segments never change, so their names and sizes say all of
 them; the segment that is being written is closed too: its indexes are completed, and whatever is
-appended next goes to a new one. Of a log at rest its note says enough.
+appended next goes to a new one. An empty one goes on, so it must never be linked. Of a log at rest
+its note says enough.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class CapturedLog(NamedTuple):
     closed_bytes: int
     last: CapturedSegment
     """The segment that was being written."""
+    base_offset: Offset
+    """Of the first segment."""
     log_start_offset: Offset
     offset_end: Offset
     recovery_point: Offset
@@ -70,6 +73,7 @@ def capture(log: AnyLog, high_watermark: Offset) -> CapturedLog:
         closed,
         log.size_bytes - last.size_bytes,
         last,
+        log.base_offset,
         log.log_start_offset,
         log.offset_end,
         log.recovery_point,

@@ -19,9 +19,11 @@ from moldau.storage.log_files import (
     EPOCHS_FILE,
     INDEX_SUFFIXES,
     LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
     PARTITION_METADATA_FILE,
     SEGMENT_SUFFIXES,
     SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
     offset_file_name,
     parse_offset_file_name,
     sync_directory,
@@ -59,6 +61,16 @@ def link_log(captured: CapturedLog, parent: str) -> None:
         sync_directory(target)
     except OSError as error:
         raise StorageFault.of("cannot link", captured.directory, error) from error
+
+
+def has_grown(captured: CapturedLog, parent: str) -> bool:
+    """Whether its last segment has been written to since the moment."""
+    name = offset_file_name(captured.last.base_offset, LOG_SUFFIX)
+    path = os.path.join(parent, str(captured.topic_partition), name)
+    try:
+        return os.stat(path).st_size != captured.last.size_bytes
+    except OSError as error:
+        raise StorageFault.of("cannot read", path, error) from error
 
 
 def settle_log(captured: CapturedLog, parent: str) -> None:
@@ -114,12 +126,22 @@ def _segments_before(source: str, offset: int) -> Iterator[CapturedSegment]:
 
 
 def _link_segment(source: str, target: str, segment: CapturedSegment) -> None:
+    if not segment.size_bytes:
+        _make_empty(target, segment.base_offset)
+        return
     names = [offset_file_name(segment.base_offset, suffix) for suffix in SEGMENT_SUFFIXES]
     for _ in range(TRIES):
         for ending in ("", DELETED_SUFFIX):
             if _link_as(source, target, names, ending, segment.size_bytes):
                 return
     raise FilesGone(source, segment.base_offset)
+
+
+def _make_empty(target: str, base_offset: int) -> None:
+    """A segment without records. The log's own will be written to, so it gets no second name."""
+    for suffix in (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        path = os.path.join(target, offset_file_name(base_offset, suffix))
+        write_whole(path, b"", durable=False)
 
 
 def _link_as(source: str, target: str, names: list[str], ending: str, size_bytes: int) -> bool:
@@ -158,7 +180,7 @@ def _link_others(captured: CapturedLog, source: str, target: str) -> None:
         path = snapshot_path(target, captured.offset_end)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        write_whole(path, captured.producers, durable=False)
+        write_whole(path, captured.producers)
 
 
 def _force(captured: CapturedLog, segments: Sequence[CapturedSegment], target: str) -> None:

@@ -2,8 +2,9 @@
 
 Each log directory has its snapshots beside it, on the same disk, for a file can have two names only
 there: `<log directory>-snapshots/<name>/data` is a log directory of its own, as a clean stop would
-have left it. `manifest.json` stands beside the first `data` and is written last: what has none is
-no snapshot. One that is being made has a name that ends with `.partial`.
+have left it. `manifest.json` stands beside the first `data`; beside the others a file tells which
+directory has it. One that is being made, or removed, has a name that ends with `.partial`: a
+snapshot begins and ends with the rename of the directory that has the manifest.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from typing import Any, NamedTuple
 
 from moldau.model.names import Millis
 from moldau.storage.directories.leftover_snapshots import DIRECTORY_SUFFIX
-from moldau.storage.log_files import read_whole
+from moldau.storage.log_files import read_whole, sync_directory
 from moldau.storage.storage_faults import CorruptFile, StorageFault
 
 VERSION = 1
 PARTIAL_SUFFIX = ".partial"
 DATA = "data"
 MANIFEST_FILE = "manifest.json"
+PART_FILE = "part-of"
 NAME_LENGTH_MAX = 100
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -115,31 +117,45 @@ def names_in(log_directory: str) -> list[str]:
     return sorted(
         name
         for name, path in _directories(root_of(log_directory))
-        if os.path.exists(os.path.join(path, MANIFEST_FILE))
+        if not name.endswith(PARTIAL_SUFFIX) and os.path.exists(os.path.join(path, MANIFEST_FILE))
     )
 
 
 def remove_unfinished(log_directories: Sequence[str]) -> list[str]:
-    """What a crash left half made or half removed; the names of it."""
-    complete = set(names_in(log_directories[0]))
-    removed = []
+    """What a crash left half made or half removed; the names of it. A directory that cannot be
+    used just now must not be among these: what has its manifest there is left alone."""
+    removed = set()
     for log_directory in log_directories:
         for name, path in _directories(root_of(log_directory)):
-            if name not in complete:
+            if name.endswith(PARTIAL_SUFFIX) or _is_left_over(path, name, log_directories):
                 remove_tree(path)
-                removed.append(name)
-    return sorted(set(removed))
+                removed.add(name.removesuffix(PARTIAL_SUFFIX))
+    return sorted(removed)
+
+
+def _is_left_over(path: str, name: str, log_directories: Sequence[str]) -> bool:
+    """Whether it is a part of a snapshot that is no more, or never was."""
+    content = read_whole(os.path.join(path, PART_FILE))
+    if content is None:
+        return False
+    first = content.decode(errors="surrogateescape")
+    manifest = os.path.join(root_of(first), name, MANIFEST_FILE)
+    return first in log_directories and not os.path.exists(manifest)
 
 
 def remove_snapshot(log_directories: Sequence[str], name: str) -> None:
-    """The manifest goes first: what is left after a crash is no snapshot."""
-    first = os.path.join(root_of(log_directories[0]), name)
-    try:
-        os.rename(os.path.join(first, MANIFEST_FILE), os.path.join(first, MANIFEST_FILE + ".gone"))
-    except OSError as error:
-        raise StorageFault.of("cannot remove", first, error) from error
+    """The part with the manifest goes first: what is left after a crash is no snapshot."""
     for log_directory in log_directories:
-        remove_tree(os.path.join(root_of(log_directory), name))
+        path = os.path.join(root_of(log_directory), name)
+        remove_tree(path + PARTIAL_SUFFIX)
+        try:
+            os.rename(path, path + PARTIAL_SUFFIX)
+            sync_directory(root_of(log_directory))
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise StorageFault.of("cannot remove", path, error) from error
+        remove_tree(path + PARTIAL_SUFFIX)
 
 
 def remove_tree(path: str) -> None:

@@ -35,6 +35,7 @@ from moldau.storage.snapshots.linked_logs import link_log
 from moldau.storage.snapshots.snapshot_files import (
     DATA,
     MANIFEST_FILE,
+    PART_FILE,
     PARTIAL_SUFFIX,
     Manifest,
     PartitionRow,
@@ -87,6 +88,9 @@ def finish(moment: Moment) -> Manifest:
         manifest = _manifest(moment)
         first = os.path.dirname(_partial_data(moment.directories[0], moment.name))
         write_whole(os.path.join(first, MANIFEST_FILE), encode_manifest(manifest))
+        for directory in moment.directories[1:]:
+            part = os.path.dirname(_partial_data(directory, moment.name))
+            write_whole(os.path.join(part, PART_FILE), os.fsencode(moment.directories[0]))
         for directory in reversed(moment.directories):
             data = _partial_data(directory, moment.name)
             sync_directory(data)
@@ -117,7 +121,7 @@ def _write_directory_files(moment: Moment, directory: str) -> None:
         LOG_START_FILE: {
             each.topic_partition: each.log_start_offset
             for each in logs
-            if each.log_start_offset > _base_offset(each)
+            if each.log_start_offset > each.base_offset
         },
         HIGH_WATERMARK_FILE: {each.topic_partition: each.high_watermark for each in logs},
         CLEANER_FILE: {
@@ -131,10 +135,6 @@ def _write_directory_files(moment: Moment, directory: str) -> None:
     if directory == moment.directories[0]:
         name, content = moment.metadata
         write_whole(os.path.join(data, name), content(), mode=METADATA_MODE)
-
-
-def _base_offset(captured: CapturedLog) -> int:
-    return captured.closed[0].base_offset if captured.closed else captured.last.base_offset
 
 
 def _manifest(moment: Moment) -> Manifest:

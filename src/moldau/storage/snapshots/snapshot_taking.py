@@ -20,7 +20,7 @@ from moldau.storage.directories.log_store import LogStore
 from moldau.storage.log.partition_log import PartitionLog
 from moldau.storage.snapshots import snapshot_making
 from moldau.storage.snapshots.captured_logs import CapturedLog, capture
-from moldau.storage.snapshots.linked_logs import FilesGone, settle_log
+from moldau.storage.snapshots.linked_logs import FilesGone, has_grown, settle_log
 from moldau.storage.snapshots.snapshot_files import (
     PARTIAL_SUFFIX,
     Manifest,
@@ -201,3 +201,9 @@ class Snapshots:
 def _settle(moment: Moment, woken: list[tuple[str, CapturedLog]]) -> None:
     for directory, captured in woken:
         settle_log(captured, data_of(directory, moment.name + PARTIAL_SUFFIX))
+    for directory, logs in moment.logs.items():
+        data = data_of(directory, moment.name + PARTIAL_SUFFIX)
+        for captured in logs:
+            # Woken, written to and deleted since: it is not among the store's logs any more.
+            if captured.was_at_rest and has_grown(captured, data):
+                settle_log(captured, data)
