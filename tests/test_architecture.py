@@ -110,6 +110,9 @@ PURE_MODULES = {
     "diagnosis/ill_groups.py",
     "diagnosis/ill_partitions.py",
     "diagnosis/diagnosing.py",
+    "recovery/recovery_machine.py",
+    "recovery/snapshot_records.py",
+    "recovery/transactional_ids.py",
 }
 IMPURE_IN_PURE_PACKAGES = {
     # A filter of log lines, for everybody who writes some; it writes none.
@@ -163,6 +166,7 @@ PUBLIC = (
     "moldau.compat.kafka_python",
     "moldau.testing",
     "moldau.pipelines",
+    "moldau.recovery",
 )
 """What users import. Everything else may change without notice."""
 

@@ -84,6 +84,7 @@ def test_sums_and_offsets_in_one_database_count_no_record_twice(
         ("delivery_modes", "at-most-once"),
         ("delivery_modes", "at-least-once"),
         ("delivery_modes", "exactly-once"),
+        ("clearing", "600"),
     ],
     ids=" ".join,
 )
