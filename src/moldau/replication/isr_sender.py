@@ -168,7 +168,13 @@ class IsrSender:
             again = {}
             for place, (replica, proposal) in batch.items():
                 answer = answers.get(place, IsrAnswer(Error.UNKNOWN_SERVER_ERROR))
-                if self._answered(replica, proposal, answer) is AfterRefusal.RETRY:
+                try:
+                    after = self._answered(replica, proposal, answer)
+                except Exception:
+                    # The others' answers are in the same response.
+                    sender_log.exception("%s Failed to take an answer", self._prefix(replica))
+                    continue
+                if after is AfterRefusal.RETRY:
                     again[place] = replica, proposal
             if again:
                 self._keep(again)

@@ -174,6 +174,9 @@ class Partition:
         self.is_leader = False
         self.leader = NO_LEADER
         self._followers, self._awaited = {}, []
+        # Whatever comes of a proposal is no matter of this replica: without followers it would
+        # take all that it has for committed.
+        self._commit_isr(self.isr)
 
     @property
     def is_served(self) -> bool:

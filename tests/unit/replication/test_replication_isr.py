@@ -145,6 +145,22 @@ def test_an_answer_that_comes_after_a_new_role_changes_nothing() -> None:
     assert partition.partition_epoch == 30
 
 
+@pytest.mark.parametrize("error", [Error.NONE, Error.INELIGIBLE_REPLICA, Error.UNKNOWN_TOPIC_ID])
+def test_an_answer_that_comes_after_the_replica_was_taken_away_commits_nothing(
+    error: Error,
+) -> None:
+    partition = leading(1, 3)
+    partition.follower_fetched(2, 10, now=0)
+    proposal = partition.propose_join(2, ID, now=0)
+    assert not partition.appended(15)
+    before = partition.high_watermark
+    partition.leave()
+    answer = granted(proposal)._replace(error=error)
+    assert partition.answered(proposal, answer, now=1) is None
+    assert partition.high_watermark == before < 15
+    assert not partition.is_isr_pending
+
+
 def test_a_role_that_is_older_than_an_answer_changes_nothing() -> None:
     partition = leading(1)
     partition.follower_fetched(2, 10, now=0)
