@@ -166,16 +166,15 @@ class IsrSender:
                 await self._timers.pause(RETRY_MS)
                 continue
             again = {}
-            for place, (replica, proposal) in batch.items():
-                answer = answers.get(place, IsrAnswer(Error.UNKNOWN_SERVER_ERROR))
-                try:
-                    after = self._answered(replica, proposal, answer)
-                except Exception:
-                    # The others' answers are in the same response.
-                    sender_log.exception("%s Failed to take an answer", self._prefix(replica))
-                    continue
-                if after is AfterRefusal.RETRY:
-                    again[place] = replica, proposal
+            try:
+                for place in list(batch):
+                    replica, proposal = batch.pop(place)
+                    answer = answers.get(place, IsrAnswer(Error.UNKNOWN_SERVER_ERROR))
+                    if self._answered(replica, proposal, answer) is AfterRefusal.RETRY:
+                        again[place] = replica, proposal
+            finally:
+                # An answer that cannot be taken must not cost the others theirs.
+                self._keep(batch)
             if again:
                 self._keep(again)
                 await self._timers.pause(RETRY_MS)

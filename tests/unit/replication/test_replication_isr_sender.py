@@ -89,7 +89,7 @@ def test_an_answer_that_cannot_be_taken_holds_up_no_other(
         await until(lambda: second.partition.isr == {0, 1})
 
     play(scenario, tmp_path)
-    assert "t-0 broker=1] Failed to take an answer" in caplog.text
+    assert "ISR changes could not be sent" in caplog.text
 
 
 def test_a_proposal_that_comes_just_as_the_sender_rests_is_sent_all_the_same(
