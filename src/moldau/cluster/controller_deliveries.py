@@ -9,7 +9,9 @@ thrown away, and it is told everything anew once it listens.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from time import perf_counter_ns
 from typing import Any
 
 from moldau.controller.broker_requests.state_requests import VERSIONS, ControlRequest
@@ -17,6 +19,7 @@ from moldau.engine.machine import Send
 from moldau.engine.outbox import Outbox
 from moldau.engine.timers import Timers
 from moldau.metadata.store import StoreError
+from moldau.metrics.duration_cells import DurationCells
 from moldau.model.errors import ApiError, Error
 from moldau.model.log_line_limit import LogLimit
 from moldau.model.names import BrokerId, Millis
@@ -61,6 +64,10 @@ class Deliveries:
         self._timeout_ms = timeout_ms
         self._timers = timers
         self._outbox = Outbox(self._deliver, self._failed)
+        self._sent_ns: dict[BrokerId, deque[int]] = {}
+        """When each request that is not answered yet was decided, in order."""
+        self.times: dict[BrokerId, DurationCells] = {}
+        """How long requests took from then until they were answered or given up."""
         self._behind: set[Hashable] = set()
         """Those for whom requests were thrown away."""
 
@@ -78,7 +85,9 @@ class Deliveries:
             )
             self._behind.add(broker)
             self._outbox.drop(broker)
+            self._sent_ns.pop(broker, None)
             return
+        self._sent_ns.setdefault(broker, deque(maxlen=2 * WAITING_MAX)).append(perf_counter_ns())
         self._outbox.send(send)
 
     def waiting(self) -> Mapping[Hashable, int]:
@@ -90,6 +99,7 @@ class Deliveries:
 
     def _failed(self, broker: BrokerId) -> None:
         """What was lost by a mistake is told anew, and not without a pause."""
+        self._sent_ns.pop(broker, None)
         self._timers.after(FAILED_RETRY_MS, lambda: self._tell_again(broker))
 
     async def _deliver(self, broker: BrokerId, requests: Sequence[ControlRequest]) -> None:
@@ -97,9 +107,26 @@ class Deliveries:
             # Of a broker that is behind only the first matters: whether it listens.
             if number == 0 or broker not in self._behind:
                 await self._deliver_one(broker, request)
+                self._note_time(broker)
         if broker in self._behind:
             self._behind.discard(broker)
             self._tell_again(broker)
+
+    def _note_time(self, broker: BrokerId) -> None:
+        sent_ns = self._sent_ns.get(broker)
+        if sent_ns:
+            times = self.times.setdefault(broker, DurationCells())
+            times.add(perf_counter_ns() - sent_ns.popleft())
+
+    def turn(self) -> None:
+        """Called each time that quantiles should forget what is old; brokers that have gone are
+        forgotten with it."""
+        for broker in list(self.times):
+            if self._epoch_of(broker) is None:
+                del self.times[broker]
+                self._sent_ns.pop(broker, None)
+            else:
+                self.times[broker].turn()
 
     async def _deliver_one(self, broker: BrokerId, request: ControlRequest) -> None:
         while self._epoch_of(broker) == request.broker_epoch:

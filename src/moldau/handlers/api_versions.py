@@ -27,6 +27,8 @@ CLIENT_NAMED_SINCE: Final = 3
 OWN_SOFTWARE: Final = "moldau"
 FEATURES_FROM_ZERO_SINCE: Final = 4
 """Older clients take a feature whose versions begin at 0 for an error."""
+SOFTWARE_LENGTH_MAX: Final = 255
+"""Of what is kept of them: metrics name them for as long as the connection lasts, and longer."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -44,7 +46,8 @@ async def api_versions(
     if not is_acceptable(request, ctx.api_version):
         return ApiVersionsResponse(error_code=Error.INVALID_REQUEST)
     if ctx.connection is not None:
-        software = (request.client_software_name, request.client_software_version)
+        name, version = request.client_software_name, request.client_software_version
+        software = (name[:SOFTWARE_LENGTH_MAX], version[:SOFTWARE_LENGTH_MAX])
         ctx.connection.client_software = software
     image = on.image()
     levels = {feature.name: level_of(feature, image.features) for feature in FEATURES}

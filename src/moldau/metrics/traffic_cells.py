@@ -25,6 +25,8 @@ class TrafficCells:
         "messages_in",
         "produce_conversions",
         "produces",
+        "reassignment_bytes_in",
+        "reassignment_bytes_out",
         "replicas",
         "replication_bytes_in",
         "replication_bytes_out",
@@ -36,6 +38,8 @@ class TrafficCells:
         self.bytes_out = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
+        self.reassignment_bytes_in = 0
+        self.reassignment_bytes_out = 0
         self.produces = 0
         self.failed_produces = 0
         self.fetches = 0

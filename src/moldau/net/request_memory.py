@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+UNLIMITED = (1 << 63) - 1
+
 
 class Waiter(Protocol):
     def go_on(self) -> None:
@@ -28,6 +30,13 @@ class RequestMemory:
     @property
     def _has_room(self) -> bool:
         return self._limit_bytes <= 0 or self.held_bytes < self._limit_bytes
+
+    @property
+    def left_bytes(self) -> int:
+        """As Apache Kafka tells it: without a limit the largest number that it has."""
+        if self._limit_bytes <= 0:
+            return UNLIMITED
+        return max(0, self._limit_bytes - self.held_bytes)
 
     def set_limit(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes

@@ -62,10 +62,12 @@ class Partition:
         "_followers",
         "_min_insync_replicas",
         "_state",
+        "adding",
         "epoch_start",
         "has_enough_in_sync",
         "high_watermark",
         "is_leader",
+        "is_moving",
         "is_replicated",
         "isr",
         "lag_max_ms",
@@ -109,6 +111,10 @@ class Partition:
         """Where the log ended when this broker began to lead."""
         self.partition_epoch = -1
         self.replicas: tuple[BrokerId, ...] = ()
+        self.adding: tuple[BrokerId, ...] = ()
+        """Those of the replicas that a reassignment brings."""
+        self.is_moving = False
+        """Whether a reassignment is under way."""
         self.isr: frozenset[BrokerId] = NOBODY
         """As the controller said last; `_state` knows of changes under way."""
         self._state: IsrState = Committed()
@@ -135,6 +141,7 @@ class Partition:
         self.leader_epoch = image.leader_epoch
         self.partition_epoch = image.partition_epoch
         self.replicas = image.replicas
+        self.adding, self.is_moving = image.adding, bool(image.adding or image.removing)
         was_leader, self.is_leader = self.is_leader, image.leader == self.node_id
         if not self.is_leader:
             self._followers, self._awaited, self.is_replicated = {}, [], False

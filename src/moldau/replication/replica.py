@@ -366,6 +366,8 @@ class Replica(Watched):
             finally:
                 self.bytes_appended += len(records)
                 self.counts.replication_bytes_in += len(records)
+                if partition.is_moving and partition.node_id in partition.adding:
+                    self.counts.reassignment_bytes_in += len(records)
                 partition.offset_end = log.offset_end
         self.lag = max(0, leader_high_watermark - log.offset_end)
         moved = partition.followed(log.offset_end, leader_high_watermark)

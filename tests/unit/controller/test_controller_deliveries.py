@@ -112,3 +112,25 @@ def test_a_request_that_a_broker_could_not_do_is_sent_again(
         return answers
 
     assert asyncio.run(story()) == [Error.NONE]
+
+
+def test_how_long_requests_took_is_kept_for_brokers_that_live() -> None:
+    async def story() -> tuple[int, int, int]:
+        deaf, living = Deaf(), {OTHER: EPOCH}
+        deaf.listens = True
+        made = new_deliveries(deaf, lambda *_: None)
+        made._epoch_of = living.get
+        for number in range(5):
+            made.send(Send(OTHER, UpdateMetadataRequest(controller_epoch=number, broker_epoch=7)))
+        async with asyncio.timeout(10):
+            while len(deaf.heard) < 5:
+                await asyncio.sleep(0.01)
+        before = made.times[OTHER].count
+        made.turn()
+        after = made.times[OTHER].count
+        living.clear()
+        made.turn()
+        await made.stop()
+        return before, after, len(made.times)
+
+    assert asyncio.run(story()) == (5, 5, 0)

@@ -82,6 +82,28 @@ def test_more_points_than_enough_are_refused() -> None:
         read_points(data, 10)
 
 
+def test_a_point_says_no_more_of_itself_than_enough() -> None:
+    one = [Family("n", "", False, [Series((("a", "1"),), 1)])]
+    many = {f"k{number}": "v" for number in range(31)}
+    ((_, attributes, *_),) = read_points(metrics_data(many, "s", one, 1, 2))
+    assert len(attributes) == 32
+    with pytest.raises(ValueError, match="33 attributes, more than 32"):
+        read_points(metrics_data({**many, "k": "v"}, "s", one, 1, 2))
+    with pytest.raises(ValueError, match="attributes of 2049 characters, more than 2048"):
+        read_points(metrics_data({"k": "v" * 2046}, "s", one, 1, 2))
+    # A resource may be told in many pieces, all of which each of its points would have.
+    piece = metrics_data({f"k{number}": "v" for number in range(30)}, "s", [], 1, 2)[3:]
+    with pytest.raises(ValueError, match="60 attributes, more than 32"):
+        read_points(bytes_field(1, piece * 2))
+
+
+def test_points_are_counted_before_they_are_read() -> None:
+    rows = bytes_field(1, b"") * 10_001
+    metric = text_field(1, "n") + bytes_field(5, rows)
+    with pytest.raises(ValueError, match="more than 10000 points"):
+        read_points(bytes_field(1, bytes_field(2, bytes_field(2, metric))))
+
+
 def test_damaged_messages_are_refused_or_read_and_nothing_else() -> None:
     dice = seeds.chance()
     whole = metrics_data({"service.name": "x"}, "scope", FAMILIES, 1, 2)

@@ -246,3 +246,15 @@ def test_a_set_of_labels_is_told_once() -> None:
     ]
     values.take(ID, CLIENT, rows, 0)
     assert list(told(values).values()) == [0]
+
+
+def test_a_name_has_no_more_labels_than_there_may_be() -> None:
+    """Each series of a name is told with the labels of all."""
+    values = PushedValues()
+    for client in range(20):
+        own = tuple((f"label{client}x{number}", "v") for number in range(30))
+        values.take(b"%d" % client, CLIENT, [Point("n", own, 1, False, False)], 0)
+    ((metric, samples),) = [each for each in values.families() if each is not None]
+    assert len(metric.tags) == pushed_values.LABELS_OF_NAME_MAX
+    assert set(pushed_values.LABELS) <= set(metric.tags)
+    assert [value for _, value in filter(None, samples)] == [1, 1, 1]

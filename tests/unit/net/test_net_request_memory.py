@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
+from typing import Any, cast
 
+from moldau.net.request_memory import RequestMemory
 from moldau.net.server import SocketSettings
 from tests.support.echo_server import ECHO, LATER, EchoServer, frame, read_answer, run, until
 
@@ -94,3 +96,15 @@ def test_without_a_limit_nobody_waits() -> None:
             clients.close()
 
     run(scenario)
+
+
+def test_what_is_left_is_told_as_apache_kafka_tells_it() -> None:
+    loop = asyncio.new_event_loop()
+    memory = RequestMemory(loop)
+    assert memory.left_bytes == 9_223_372_036_854_775_807
+    memory.set_limit(100)
+    assert memory.take(70, cast(Any, None))
+    assert (memory.held_bytes, memory.left_bytes) == (70, 30)
+    assert memory.take(70, cast(Any, None)), "the last one may go beyond the limit"
+    assert memory.left_bytes == 0
+    loop.close()

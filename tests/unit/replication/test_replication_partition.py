@@ -165,3 +165,12 @@ def test_a_follower_that_has_what_there_was_at_its_last_fetch_keeps_up() -> None
     partition.appended(20)
     partition.follower_fetched(2, offset_end=10, now=1500)
     assert partition.lagging(now=1800, lag_max_ms=1000) == frozenset()
+
+
+def test_a_reassignment_is_known_while_it_is_under_way() -> None:
+    partition = leading()
+    assert (partition.is_moving, partition.adding) == (False, ())
+    partition.change(PartitionImage(1, 6, (1, 2, 4), (1, 2), 1, (4,), (2,)), now=0)
+    assert (partition.is_moving, partition.adding) == (True, (4,))
+    partition.change(PartitionImage(1, 7, (1, 4), (1, 4), 2), now=0)
+    assert (partition.is_moving, partition.adding) == (False, ())

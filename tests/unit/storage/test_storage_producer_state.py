@@ -253,3 +253,16 @@ def test_silent_producers_are_forgotten_but_not_in_the_middle_of_a_transaction()
     assert log.producers.entry(1) is None
     assert log.producers.entry(2) is not None
     log.append(77, producer_id=1)
+
+
+def test_a_transaction_that_nobody_ends_is_late_after_a_time() -> None:
+    log = Log()
+    log.append(0, producer_id=1)
+    log.append(0, producer_id=2, transactional=True)
+    entry = log.producers.entry(2)
+    assert entry is not None
+    written_ms = entry.last_timestamp = 1_000_000
+    assert not log.producers.has_late_transaction(written_ms)
+    assert log.producers.has_late_transaction(written_ms + 1)
+    log.mark(COMMIT, producer_id=2)
+    assert not log.producers.has_late_transaction(written_ms + 1)

@@ -1,6 +1,10 @@
 """How a line looks: Apache Kafka's layout, JSON, or a pattern from somebody's log4j file.
 
 [2021-04-14 11:04:11,239] INFO [KafkaServer id=0] started (kafka.server.KafkaServer)
+
+A message is one line, whatever names clients have given themselves: none can write a line that the
+broker has not said, nor speak to the terminal of who reads it. Only traces have more lines, which
+begin with a tab.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import logging
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 
 LINE_LENGTH_MAX = 8_000
 """Characters of a message; a client can have ten thousand partitions named in one line."""
@@ -25,6 +30,7 @@ LEVELS = {
     "OFF": logging.CRITICAL + 10,
 }
 """Kafka's names."""
+_CONTROLS = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 _CONVERSION = re.compile(r"%(-?)(\d*)(?:\.-?\d+)?([a-zA-Z]+)(?:\{([^}]*)\})?|%%")
 _DATE_WORDS = re.compile(r"'([^']*)'|yyyy|yy|MMM|MM|dd|HH|hh|mm|ss|SSS|EEE|EEEE|a|Z|XXX")
 _DATE_CODES = {
@@ -69,17 +75,34 @@ def shortened(message: str, record: logging.LogRecord) -> str:
     return f"{message[:LINE_LENGTH_MAX]} ({len(message) - LINE_LENGTH_MAX} more characters)"
 
 
-class KafkaLayout(logging.Formatter):
+def one_line(message: str) -> str:
+    """What would end the line, or command a terminal, as Python writes it in texts."""
+    if message.isprintable():
+        return message
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], message)
+
+
+class TextLayout(logging.Formatter):
+    """What layouts that people read have in common."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = one_line(shortened(record.message, record))
+        return self.line(record)
+
+    def line(self, record: logging.LogRecord) -> str:
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:
+        return "\n".join(f"\t{one_line(line)}" for line in super().formatException(ei).split("\n"))
+
+
+class KafkaLayout(TextLayout):
     def __init__(self) -> None:
         super().__init__("[%(asctime)s] %(levelname)s %(message)s (%(name)s)")
 
     def format(self, record: logging.LogRecord) -> str:
         record.levelname = level_name(record.levelno)
         return super().format(record)
-
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = shortened(record.message, record)
-        return super().formatMessage(record)
 
 
 class JsonLayout(logging.Formatter):
@@ -100,15 +123,14 @@ class JsonLayout(logging.Formatter):
         return json.dumps(said, ensure_ascii=False)
 
 
-class PatternLayout(logging.Formatter):
+class PatternLayout(TextLayout):
     """A pattern of log4j. Raises UnknownPattern."""
 
     def __init__(self, pattern: str) -> None:
         super().__init__()
         self._parts = _parts(pattern)
 
-    def formatMessage(self, record: logging.LogRecord) -> str:
-        record.message = shortened(record.message, record)
+    def line(self, record: logging.LogRecord) -> str:
         return "".join(part(record) for part in self._parts)
 
 

@@ -17,7 +17,7 @@ from moldau.handlers.request_context import RequestContext
 from moldau.metrics.otlp.otlp_reading import Point, read_points
 from moldau.metrics.prometheus_text import family
 from moldau.metrics.pushed.client_instances import ClientInstance, ClientInstances
-from moldau.metrics.pushed.client_subscriptions import Subscription
+from moldau.metrics.pushed.client_subscriptions import MATCHED_LENGTH_MAX, Subscription
 from moldau.metrics.pushed.pushed_values import PushedValues
 from moldau.model.clock import Clock
 from moldau.model.cluster import ClusterImage
@@ -33,6 +33,8 @@ READ_AT_ONCE_BYTES = 2 * 1024
 """What is longer, or compressed, is read in a thread."""
 POINTS_PER_TURN = 1_000
 """Then others have their turn on the loop."""
+DESCRIBED_MAX = MATCHED_LENGTH_MAX + 1
+"""Characters that are kept of a name: what is longer is still seen to be too long to match."""
 FORGET_MS = 10_000
 """How often it is looked who has been silent too long."""
 
@@ -181,13 +183,13 @@ def _description(instance_id: bytes, ctx: RequestContext) -> dict[str, str]:
         name, version = ctx.connection.client_software
         port = str(ctx.connection.client_port)
     return {
-        "client_id": ctx.client_id or "",
+        "client_id": (ctx.client_id or "")[:DESCRIBED_MAX],
         "client_instance_id": uuid_text(instance_id),
         "client_software_name": name,
         "client_software_version": version,
         "client_source_address": ctx.client_host,
         "client_source_port": port,
-        "principal": str(ctx.principal),
+        "principal": str(ctx.principal)[:DESCRIBED_MAX],
     }
 
 

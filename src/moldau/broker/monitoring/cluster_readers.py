@@ -105,6 +105,13 @@ def _queue_sizes(sources: MetricSources) -> Samples:
             yield (str(broker),), count
 
 
+def _request_times(sources: MetricSources) -> Samples:
+    active = _active(sources)
+    if active is not None:
+        for broker, times in list(active.deliveries.times.items()):
+            yield (str(broker),), summary([times])
+
+
 def _election_times(sources: MetricSources) -> Samples:
     if sources.cluster is not None:
         yield (), summary([sources.cluster.member.election.elections.times])
@@ -159,4 +166,5 @@ CLUSTER_READERS: Mapping[str, Reader] = {
         lambda active: sum(active.deliveries.waiting().values())
     ),
     CHANNELS + "QueueSize": _queue_sizes,
+    CHANNELS + "RequestRateAndQueueTimeMs": _request_times,
 }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from moldau.broker.monitoring.metric_sources import MetricSources
 from moldau.broker.monitoring.reading import PROCESSOR, Reader, one
+from moldau.metrics.answer_cells import OTHERS
 from moldau.metrics.duration_cells import summary
 from moldau.metrics.metric_definition import Samples
 from moldau.metrics.table.connection_metrics import CHANNEL, EXPIRY, NETWORK, QUOTA, SOCKETS
@@ -15,6 +16,8 @@ from moldau.net.connection import Connection
 from moldau.net.transport import bytes_moved
 
 CONNECTIONS_PER_LOOK = 100
+BUDGETS_PER_LOOK = 100
+KINDS_MAX = 100
 RATE_SECONDS = 60
 MOVED = ("bytes_in", "bytes_out")
 
@@ -59,12 +62,18 @@ def _bytes(which: int) -> Reader:
 
 
 def _connections_by(key: Count) -> Reader:
+    """As in Apache Kafka there are at most so many kinds: clients name themselves as they like.
+    What comes beyond is counted together."""
+
     def samples(sources: MetricSources) -> Samples:
         counts: Counter[tuple[str, ...]] = Counter()
         for number, connection in enumerate(list(sources.server.connections), 1):
             found = None if connection.is_closed else key(connection)
             if found is not None:
-                counts[(*found, connection.listener.name, PROCESSOR)] += 1
+                kind = (*found, connection.listener.name, PROCESSOR)
+                if kind not in counts and len(counts) >= KINDS_MAX:
+                    kind = (*(OTHERS for _ in found), connection.listener.name, PROCESSOR)
+                counts[kind] += 1
             if number % CONNECTIONS_PER_LOOK == 0:
                 yield None
         yield from counts.items()
@@ -111,29 +120,32 @@ _RESOURCES = {
 
 def _quota(attribute: str) -> Reader:
     def samples(sources: MetricSources) -> Samples:
-        for kind, user, client_id, value in _used(sources, attribute):
-            yield (kind, user, client_id), value
+        for used in _used(sources, attribute):
+            yield used and (used[:3], used[3])  # None is a place to rest at
 
     return samples
 
 
 def _quota_of(kind: str, attribute: str) -> Reader:
     def samples(sources: MetricSources) -> Samples:
-        for each, user, client_id, value in _used(sources, attribute):
-            if each == kind:
-                yield (user, client_id), value
+        for used in _used(sources, attribute):
+            if used is None:
+                yield None
+            elif used[0] == kind:
+                yield used[1:3], used[3]
 
     return samples
 
 
-def _used(sources: MetricSources, attribute: str) -> list[tuple[str, str, str, float]]:
+def _used(sources: MetricSources, attribute: str) -> Iterator[tuple[str, str, str, float] | None]:
     if sources.quotas is None:
-        return []
-    return [
-        (kind, tags.user, tags.client_id, wait_ms if attribute == "throttle-time" else rate)
-        for kind, tags, rate, wait_ms in sources.quotas.used()
-        if kind in _RESOURCES[attribute]
-    ]
+        return
+    for number, (kind, tags, rate, wait_ms) in enumerate(sources.quotas.used(), 1):
+        if kind in _RESOURCES[attribute]:
+            value = wait_ms if attribute == "throttle-time" else rate
+            yield kind, tags.user, tags.client_id, value
+        elif number % BUDGETS_PER_LOOK == 0:
+            yield None
 
 
 # ZooKeeper
@@ -168,6 +180,8 @@ CONNECTION_READERS: Mapping[str, Reader] = {
     ),
     "kafka.network:type=Processor,name=IdlePercent": lambda s: [((PROCESSOR,), s.idleness.share())],
     "kafka.network:type=Acceptor,name=AcceptorBlockedPercent": _blocked,
+    NETWORK + "MemoryPoolUsed": one(lambda s: s.server.request_memory.held_bytes),
+    NETWORK + "MemoryPoolAvailable": one(lambda s: s.server.request_memory.left_bytes),
     CHANNEL + "RequestQueueSize": _connections_that(lambda each: each.has_backlog),
     CHANNEL + "ResponseQueueSize": _connections_that(lambda each: each.bytes_unsent > 0),
     SOCKETS + "connection-count": _connection_count,

@@ -18,7 +18,11 @@ from moldau.net.acceptor import BindFault, Listener, bound_socket
 
 log = logging.getLogger("kafka.network.SocketServer")
 
-CONNECTIONS_MAX = 16
+CONNECTIONS_MAX = 64
+PAGES_MAX = 16
+"""Made at a time. Who takes theirs slowly does not make the broker look dead: whether it lives is
+answered in the places beyond."""
+ALWAYS = "/health/"
 REQUEST_BYTES_MAX = 8 * 1024
 REQUEST_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 60.0
@@ -71,6 +75,7 @@ class HttpListener:
         self._page_at = page_at
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._pages = 0
 
     async def start(self) -> None:
         """Raises BindFault if somebody else listens there by now."""
@@ -117,9 +122,17 @@ class HttpListener:
             await _send(writer, Page(431, ["the request is too long\n"]), is_head=False)
             return
         words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
-        page = await self._page(words, head, reader)
-        async with asyncio.timeout(ANSWER_SECONDS_MAX):
-            await _send(writer, page, is_head=words[0] == "HEAD")
+        is_small = len(words) > 1 and words[1].startswith(ALWAYS)
+        if not is_small and self._pages >= PAGES_MAX:
+            await _send(writer, Page(503, ["too many pages are asked for\n"]), is_head=False)
+            return
+        self._pages += not is_small
+        try:
+            page = await self._page(words, head, reader)
+            async with asyncio.timeout(ANSWER_SECONDS_MAX):
+                await _send(writer, page, is_head=words[0] == "HEAD")
+        finally:
+            self._pages -= not is_small
 
     async def _page(self, words: list[str], head: bytes, reader: asyncio.StreamReader) -> Page:
         if len(words) != 3 or not words[2].startswith("HTTP/1."):

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 REPLICAS_PER_LOOK = 100
 """Then the loop may rest."""
 GROUPS_PER_LOOK = 500
+LATE_MS = 300_000
+"""As Apache Kafka, which lets a coordinator five minutes to end what is over."""
 
 
 @dataclass(slots=True)
@@ -46,6 +48,10 @@ class ReplicaSurvey:
     under_replicated: int = 0
     under_min_isr: int = 0
     at_min_isr: int = 0
+    moving: int = 0
+    late: int = 0
+    """With a transaction that should have ended before `late_before_ms`."""
+    late_before_ms: int = 0
     producers: int = 0
     lag_max: int = 0
 
@@ -62,6 +68,9 @@ class ReplicaSurvey:
         self.under_replicated += in_sync < len(partition.replicas)
         self.under_min_isr += in_sync < needed
         self.at_min_isr += in_sync == needed
+        self.moving += partition.is_moving
+        if producers is not None and producers.has_transactions:
+            self.late += producers.has_late_transaction(self.late_before_ms)
 
 
 @dataclass(slots=True)
@@ -70,6 +79,7 @@ class GroupSurvey:
 
     states: Counter[str] = field(default_factory=Counter)
     offsets: int = 0
+    members: int = 0
 
 
 @dataclass(slots=True)
@@ -93,6 +103,8 @@ class MetricSources:
     now_ms: Callable[[], int]
     wall_ms: Callable[[], int]
     gc_pauses: Callable[[], float]
+    transaction_ms_max: Callable[[], int]
+    """How long a transaction may be open."""
     reporters: Sequence[ReporterThread] = ()
     telemetry: ClientTelemetry | None = None
     """None where clients are not asked for metrics."""
@@ -109,7 +121,8 @@ class MetricSources:
 
     def look(self) -> Iterator[None]:
         """Makes the surveys anew; each step is a place to rest at."""
-        survey = ReplicaSurvey()
+        late_ms = self.transaction_ms_max() + LATE_MS
+        survey = ReplicaSurvey(late_before_ms=self.wall_ms() - late_ms)
         for number, replica in enumerate(list(self.replicas), 1):
             survey.look(replica)
             if number % REPLICAS_PER_LOOK == 0:
@@ -119,6 +132,7 @@ class MetricSources:
         for machine in self.group_machines():
             for number, group in enumerate(list(machine.groups.values()), 1):
                 groups.states[group.state_name] += 1
+                groups.members += len(group.members)  # type: ignore[attr-defined]
                 if number % GROUPS_PER_LOOK == 0:
                     yield
             groups.offsets += sum(map(len, machine.offsets.committed.values()))

@@ -123,6 +123,7 @@ class Monitoring:
             now_ms=services.clock.monotonic_ms,
             wall_ms=services.clock.wall_ms,
             gc_pauses=self._pauses.seconds,
+            transaction_ms_max=lambda: services.config.transaction_max_timeout_ms,
         )
         self._plan_jobs(sources, services, background)
 
@@ -145,7 +146,10 @@ class Monitoring:
             if sources.zookeeper is not None:
                 sources.zookeeper.latency.turn()
             if sources.cluster is not None:
-                sources.cluster.member.election.elections.times.turn()
+                election = sources.cluster.member.election
+                election.elections.times.turn()
+                if election.active is not None:
+                    election.active.deliveries.turn()
 
         def note() -> None:
             sources.idleness.note()

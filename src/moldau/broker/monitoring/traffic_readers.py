@@ -61,16 +61,6 @@ def _stray_bytes(sources: MetricSources) -> int:
     return sum(log.size_bytes for log in logs if log is not None)
 
 
-def _reassigning(sources: MetricSources) -> Samples:
-    count = 0
-    for topic in list(sources.image().topics.values()):
-        for partition in topic.partitions:
-            is_moving = bool(partition.adding or partition.removing)
-            count += is_moving and partition.leader == sources.node_id
-        yield None
-    yield (), count
-
-
 def _consumer_lag(sources: MetricSources) -> Samples:
     for number, replica in enumerate(list(sources.replicas), 1):
         partition = replica.partition
@@ -98,6 +88,9 @@ def _parked(sources: MetricSources) -> Samples:
     waiting = sources.replicas.waiting
     yield ("Produce",), waiting.writes_count
     yield ("Fetch",), waiting.parked_count - waiting.writes_count
+    # Kafka parks what a group waits for too: members that are to join, and each one's next sign.
+    yield ("Rebalance",), sources.groups.states["PreparingRebalance"]
+    yield ("Heartbeat",), sources.groups.members
 
 
 # Followers
@@ -154,7 +147,7 @@ def _errors(sources: MetricSources) -> Samples:
             continue
         answered = sum(sum(each.versions) for each in cells)
         yield (request, "NONE"), max(0, answered - answers.failed.get(keys[0], 0))
-        for code, count in answers.errors.get(keys[0], {}).items():
+        for code, count in list(answers.errors.get(keys[0], {}).items()):
             yield (request, Error(code).name), count
 
 
@@ -212,6 +205,8 @@ TRAFFIC_READERS: Mapping[str, Reader] = {
     TOPICS + "BytesOutPerSec": by_topic("bytes_out"),
     TOPICS + "ReplicationBytesInPerSec": _of_all("replication_bytes_in"),
     TOPICS + "ReplicationBytesOutPerSec": _of_all("replication_bytes_out"),
+    TOPICS + "ReassignmentBytesInPerSec": _of_all("reassignment_bytes_in"),
+    TOPICS + "ReassignmentBytesOutPerSec": _of_all("reassignment_bytes_out"),
     TOPICS + "TotalProduceRequestsPerSec": by_topic("produces"),
     TOPICS + "FailedProduceRequestsPerSec": by_topic("failed_produces"),
     TOPICS + "TotalFetchRequestsPerSec": by_topic("fetches"),
@@ -229,7 +224,8 @@ TRAFFIC_READERS: Mapping[str, Reader] = {
     REPLICAS + "UnderMinIsrPartitionCount": one(lambda s: s.survey.under_min_isr),
     REPLICAS + "AtMinIsrPartitionCount": one(lambda s: s.survey.at_min_isr),
     REPLICAS + "OfflineReplicaCount": one(_offline_count),
-    REPLICAS + "ReassigningPartitions": _reassigning,
+    REPLICAS + "ReassigningPartitions": one(lambda s: s.survey.moving),
+    REPLICAS + "PartitionsWithLateTransactionsCount": one(lambda s: s.survey.late),
     REPLICAS + "ProducerIdCount": one(lambda s: s.survey.producers),
     REPLICAS + "StrayPartitionsCount": one(lambda s: len(s.replicas.strays())),
     REPLICAS + "StrayPartitionsTotalSize": one(_stray_bytes),

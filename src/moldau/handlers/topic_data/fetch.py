@@ -109,7 +109,7 @@ async def fetch(request: FetchRequest, ctx: RequestContext, on: Services) -> Fet
         _point_to_leaders(response, ctx, on)
     elif ctx.api_version < ZSTD_SINCE:
         return await _for_old_consumers(response, request, ctx, on)
-    count_fetched(response, on.replicas, is_follower=limits.follower >= 0)
+    count_fetched(response, on.replicas, limits.follower)
     return response
 
 
@@ -125,7 +125,7 @@ async def _for_old_consumers(
             # What there is means nothing to an old consumer: wait for more, once.
             request.max_wait_ms //= 2
             return await fetch(request, ctx, on)
-    count_fetched(response, on.replicas, is_follower=False)
+    count_fetched(response, on.replicas, NO_FOLLOWER)
     return response
 
 

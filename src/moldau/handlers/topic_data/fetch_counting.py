@@ -9,6 +9,7 @@ from typing import Final
 
 from moldau.model.errors import Error
 from moldau.model.file_regions import FileRegion
+from moldau.model.names import BrokerId
 from moldau.replication.replicas import Replicas
 from moldau.wire.messages.fetch import FetchResponse
 
@@ -27,21 +28,25 @@ NOT_FAILED: Final = frozenset(
 """What Apache Kafka does not count as failures: it belongs to the life of a cluster."""
 
 
-def count_fetched(response: FetchResponse, replicas: Replicas, *, is_follower: bool) -> None:
+def count_fetched(response: FetchResponse, replicas: Replicas, follower: BrokerId) -> None:
+    """`follower` is who has asked, below 0 of a consumer."""
     for topic in response.responses:
-        cells = replicas.traffic.of(topic.topic or replicas.known_name(topic.topic_id))
+        name = topic.topic or replicas.known_name(topic.topic_id)
+        cells = replicas.traffic.of(name)
         if cells is None:
             continue
-        size_bytes = 0
+        size_bytes = moved_bytes = 0
         for row in topic.partitions:
             if row.error_code:
                 cells.failed_fetches += row.error_code not in NOT_FAILED
             elif row.records:
                 records = row.records
-                size_bytes += (
-                    records.size_bytes if isinstance(records, FileRegion) else len(records)
-                )
-        if is_follower:
+                count = records.size_bytes if isinstance(records, FileRegion) else len(records)
+                size_bytes += count
+                if follower >= 0 and replicas.is_brought_to(follower, name, row.partition_index):
+                    moved_bytes += count
+        if follower >= 0:
             cells.replication_bytes_out += size_bytes
+            cells.reassignment_bytes_out += moved_bytes
         else:
             cells.bytes_out += size_bytes

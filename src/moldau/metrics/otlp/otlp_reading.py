@@ -1,7 +1,8 @@
 """Reads OTLP's `MetricsData`: what clients push, as plain points.
 
 The numbers of fields are those of opentelemetry.proto.metrics.v1. Of a histogram and of a summary
-the count and the sum are taken. Whoever reads says how many points are enough.
+the count and the sum are taken. Whoever reads says how many points are enough; how much one point
+may say of itself is bounded here, since every point has what its resource says of all.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ GAUGE, SUM, HISTOGRAM, EXPONENTIAL_HISTOGRAM, SUMMARY = 5, 7, 9, 10, 11
 POINTS_MAX = 10_000
 NAME_LENGTH_MAX = 255
 ATTRIBUTES_MAX = 32
+"""Of a point, those of its resource among them."""
+CHARACTERS_MAX = 2_048
+"""Of all of these together."""
 
 Attributes = tuple[tuple[str, str], ...]
 
@@ -46,7 +50,7 @@ def read_points(data: bytes | memoryview, points_max: int = POINTS_MAX) -> list[
     for resource_metrics in _messages(memoryview(data), 1):
         shared: Attributes = ()
         for resource in _messages(resource_metrics, 1):
-            shared += _attributes(resource, 1)
+            shared = _attributes(resource, 1, shared)
         for scope_metrics in _messages(resource_metrics, 2):
             for metric in _messages(scope_metrics, 2):
                 points += _metric(metric, shared)
@@ -79,6 +83,8 @@ def _points(name: str, kind: int, content: memoryview, shared: Attributes) -> It
     for field in fields(content):
         if field[0] == 1:
             rows.append(message_of(field))
+            if len(rows) > POINTS_MAX:
+                raise ProtobufError(f"more than {POINTS_MAX} points")
         elif field[0] == 2 and kind != GAUGE:
             temporality = number_of(field)
         elif field[0] == 3 and kind == SUM:
@@ -86,16 +92,15 @@ def _points(name: str, kind: int, content: memoryview, shared: Attributes) -> It
     is_delta = temporality == DELTA
     for row in rows:
         if kind in (GAUGE, SUM):
-            attributes = shared + _attributes(row, 7)
+            attributes = _attributes(row, 7, shared)
             for field in fields(row):
                 if field[0] == 4:
                     yield Point(name, attributes, double_of(field), is_monotonic, is_delta)
                 elif field[0] == 6:
                     yield Point(name, attributes, signed_of(field), is_monotonic, is_delta)
         else:
-            attributes = shared + _attributes(
-                row, {HISTOGRAM: 9, EXPONENTIAL_HISTOGRAM: 1, SUMMARY: 7}[kind]
-            )
+            number = {HISTOGRAM: 9, EXPONENTIAL_HISTOGRAM: 1, SUMMARY: 7}[kind]
+            attributes = _attributes(row, number, shared)
             for field in fields(row):
                 if field[0] == 4:
                     count = unsigned_of(field)
@@ -104,8 +109,9 @@ def _points(name: str, kind: int, content: memoryview, shared: Attributes) -> It
                     yield Point(f"{name}.sum", attributes, double_of(field), False, is_delta)
 
 
-def _attributes(data: memoryview, number: int) -> Attributes:
-    found: list[tuple[str, str]] = []
+def _attributes(data: memoryview, number: int, shared: Attributes) -> Attributes:
+    """`shared` and those that stand here."""
+    found: list[tuple[str, str]] = list(shared)
     for pair in _messages(data, number):
         key, value = "", None
         for field in fields(pair):
@@ -117,7 +123,10 @@ def _attributes(data: memoryview, number: int) -> Attributes:
             found.append((key, value))
     if len(found) > ATTRIBUTES_MAX:
         raise ProtobufError(f"{len(found)} attributes, more than {ATTRIBUTES_MAX}")
-    return tuple(found)
+    characters = sum(len(key) + len(value) for key, value in found)
+    if characters > CHARACTERS_MAX:
+        raise ProtobufError(f"attributes of {characters} characters, more than {CHARACTERS_MAX}")
+    return tuple(found) if len(found) > len(shared) else shared
 
 
 def _value(data: memoryview) -> str | None:

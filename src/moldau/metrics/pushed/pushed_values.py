@@ -18,7 +18,9 @@ from moldau.metrics.otlp.otlp_reading import Attributes, Point
 CLIENTS_MAX = 1_000
 SERIES_OF_CLIENT_MAX = 500
 SERIES_MAX = 10_000
-SERIES_PER_LOOK = 100
+SERIES_PER_LOOK = 20
+LABELS_OF_NAME_MAX = 64
+"""Each series of a name has all labels of that name, those of other clients too."""
 LENGTH_MAX = 255
 """Of a label's value; the rest is cut off."""
 PREFIX = "kafka_client_"
@@ -116,9 +118,7 @@ class PushedValues:
                 name = prometheus_name(name, is_counter=is_counter)
                 family = found.setdefault(name, _Family(kind, dict.fromkeys(LABELS), []))
                 if family.kind is kind:
-                    labels = {**_own_labels(attributes), **told}
-                    family.labels.update(dict.fromkeys(labels))
-                    family.series.append((labels, value))
+                    family.add({**_own_labels(attributes), **told}, value)
                 if number % SERIES_PER_LOOK == 0:
                     yield None
             yield None
@@ -131,6 +131,13 @@ class _Family(NamedTuple):
     kind: Kind
     labels: dict[str, None]
     series: list[tuple[dict[str, str], float]]
+
+    def add(self, labels: dict[str, str], value: float) -> None:
+        """Labels that the name has no more room for are left out."""
+        for label in labels:
+            if len(self.labels) < LABELS_OF_NAME_MAX:
+                self.labels.setdefault(label)
+        self.series.append((labels, value))
 
     def samples(self) -> Samples:
         """A label that is empty is none to Prometheus; a set of labels is told once."""

@@ -82,5 +82,8 @@ CLUSTER_METRICS: tuple[Metric, ...] = (
         "Requests of the controller that wait for their broker.", ACTIVE),
     gauge(CHANNELS + "QueueSize", ("broker-id",),
         "The same, for each broker.", ACTIVE),
+    quantiles(CHANNELS + "RequestRateAndQueueTimeMs", ("broker-id",),
+        "Milliseconds from a decision until the broker has answered the request that tells it.",
+        ACTIVE),
 )
 # fmt: on

@@ -137,6 +137,13 @@ class ProducerStates:
         entry = self._entries.get(producer_id)
         return entry is not None and entry.epoch == epoch and entry.txn_first_offset >= 0
 
+    def has_late_transaction(self, before_ms: int) -> bool:
+        """Whether one is open whose last record was written before then, by its timestamp."""
+        return any(
+            0 < self._entries[producer_id].last_timestamp < before_ms
+            for producer_id in self._ongoing.values()
+        )
+
     def markers_count(self, producer_id: int) -> int:
         entry = self._entries.get(producer_id)
         return 0 if entry is None else entry.markers_count

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from moldau.broker.broker_log.log_layouts import LINE_LENGTH_MAX
-from moldau.broker.broker_log.log_plan import LogPlan, plan_of_files
+from moldau.broker.broker_log.log_plan import Appender, LoggerPlan, LogPlan, plan_of_files
 from moldau.broker.broker_log.log_setup import (
     LINES_OF_A_KIND,
     BrokerLoggers,
@@ -107,6 +107,34 @@ def test_lines_of_one_kind_are_counted_instead_of_written_beyond_a_number() -> N
         logging.getLogger("kafka.coordinator").info("a member without an id, number %d", number)
         logging.getLogger("kafka.coordinator").info("another kind") if number < 3 else None
     assert len(log.lines()) == LINES_OF_A_KIND + 3
+
+
+FORGED = "eve\n[2026-11-19 10:00:00,000] ERROR forged (kafka.server.KafkaServer)\x1b[2J\u2028\x85"
+
+
+@pytest.mark.parametrize("pattern", [None, "%p|%m%n"])
+def test_a_name_of_a_client_makes_no_line_and_commands_no_terminal(
+    tmp_path: Path, pattern: str | None
+) -> None:
+    plan = LogPlan(
+        {"all": Appender(str(tmp_path / "all.log"), pattern)},
+        {"root": LoggerPlan("INFO", ("all",))},
+    )
+    log = Log(plan=plan)
+    logging.getLogger("kafka.server").info("Adding new member %s", FORGED)
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        logging.getLogger("kafka.server").exception("A request of %s failed", FORGED)
+    log.broker_log.close()
+    first, second, *trace = (tmp_path / "all.log").read_text().split("\n")
+    for line in (first, second):
+        assert r"eve\n[2026-11-19 10:00:00,000] ERROR forged (kafka.server.KafkaServer)" in line
+        assert r"\x1b[2J\u2028\x85" in line
+    assert trace.pop() == ""
+    assert trace[0] == "\tTraceback (most recent call last):"
+    assert all(line.startswith("\t") for line in trace)
+    assert not set("\x1b\u2028\x85") & set((tmp_path / "all.log").read_text())
 
 
 def test_a_long_line_is_cut() -> None:

@@ -20,6 +20,8 @@ log.addFilter(LogLimit())
 
 WAITING_MAX = 64
 """Calls that wait for the reporter; what comes beyond is dropped."""
+WAITING_BYTES_MAX = 32 * 1024 * 1024
+"""So many bytes of what clients have pushed wait with them."""
 CLOSE_SECONDS_MAX = 3.0
 
 Call = Callable[[], Any]
@@ -32,7 +34,10 @@ class ReporterThread:
         self.done = 0
         self.failed = 0
         self.dropped = 0
-        self._waiting: queue.Queue[Call | None] = queue.Queue(WAITING_MAX)
+        self._waiting: queue.Queue[tuple[Call | None, int]] = queue.Queue(WAITING_MAX)
+        self._offered_bytes = 0
+        """Only whoever offers adds to it, and only the thread to the next; both only grow."""
+        self._begun_bytes = 0
         self._has_report = False
         self._thread = threading.Thread(target=self._run, name=f"metrics-{name}", daemon=True)
         self._thread.start()
@@ -52,18 +57,24 @@ class ReporterThread:
 
         self.offer(report, is_report=True)
 
-    def offer(self, call: Call, *, is_report: bool = False) -> None:
+    def offer(self, call: Call, *, is_report: bool = False, size_bytes: int = 0) -> None:
+        """`size_bytes` is about what the call holds in memory while it waits."""
+        waiting_bytes = self._offered_bytes - self._begun_bytes
         try:
-            self._waiting.put_nowait(call)
+            if size_bytes and waiting_bytes + size_bytes > WAITING_BYTES_MAX:
+                raise queue.Full
+            self._waiting.put_nowait((call, size_bytes))
         except queue.Full:
             self.dropped += 1
             if is_report:
                 self._has_report = False
+        else:
+            self._offered_bytes += size_bytes
 
     def close(self, ends_at: float) -> None:
         """Waits until the reporter has closed, or until then by the monotonic clock."""
         try:
-            self._waiting.put(None, timeout=max(0.0, ends_at - time.monotonic()))
+            self._waiting.put((None, 0), timeout=max(0.0, ends_at - time.monotonic()))
         except queue.Full:
             pass
         else:
@@ -73,7 +84,8 @@ class ReporterThread:
 
     def _run(self) -> None:
         while True:
-            call = self._waiting.get()
+            call, size_bytes = self._waiting.get()
+            self._begun_bytes += size_bytes
             try:
                 if call is None:
                     self.reporter.close()

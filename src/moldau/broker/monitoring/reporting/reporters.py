@@ -28,6 +28,9 @@ from moldau.config.setting_definition import ConfigError
 from moldau.metrics.otlp.otlp_reading import Point
 from moldau.metrics.reporting.measurements import MetricsReporter
 
+POINT_BYTES = 1_024
+"""What a point takes in memory, its attributes with it: some take less, few more."""
+
 
 class Reporters:
     def __init__(self, config: BrokerConfig) -> None:
@@ -60,9 +63,11 @@ class Reporters:
             reporter = thread.reporter
             forward = getattr(reporter, "forward", None)
             if forward is not None:
-                thread.offer(partial(forward, dict(client), data))
+                thread.offer(partial(forward, dict(client), data), size_bytes=len(data))
             elif type(reporter).report_client is not MetricsReporter.report_client:
-                thread.offer(partial(reporter.report_client, dict(client), points))
+                size_bytes = len(points) * POINT_BYTES
+                call = partial(reporter.report_client, dict(client), points)
+                thread.offer(call, size_bytes=size_bytes)
 
 
 def _made(config: BrokerConfig) -> dict[str, Any]:
