@@ -1,7 +1,7 @@
 """Debian's Prometheus scrapes a broker, and what dashboards for Apache Kafka ask gives data.
 
-Asked is by names and labels that such dashboards use, one expression for each kind of panel. Whole
-dashboards are evaluated by `python -m tests.support.prometheus FOLDER`.
+Asked is for every metric that six dashboards need (`tests/support/dashboard_names.py`), by labels
+that they select by. Whole dashboards are evaluated by `python -m tests.support.prometheus FOLDER`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pytest
 
 from moldau.testing.broker_process import BrokerProcess, free_port
 from tests.integration.test_server_metrics import page
+from tests.support.dashboard_names import ABSENT_ALONE, CONFLUENT, STRIMZI
 from tests.support.eventually import eventually
 from tests.support.prometheus import Prometheus
 from tests.support.watched_load import TOPIC, Watchers
@@ -24,22 +25,6 @@ pytestmark = pytest.mark.compat
 
 CONFIG = Path(__file__).parents[2] / "config" / "prometheus"
 WHERE = 'namespace="kafka",strimzi_io_cluster="moldau",kubernetes_pod_name=~"moldau-.*"'
-STRIMZI = (
-    "kafka_server_replicamanager_leadercount",
-    "kafka_server_replicamanager_partitioncount",
-    "kafka_server_replicamanager_underreplicatedpartitions",
-    "kafka_controller_kafkacontroller_activecontrollercount",
-    "kafka_controller_kafkacontroller_offlinepartitionscount",
-    "kafka_controller_controllerstats_uncleanleaderelections_total",
-    "kafka_cluster_partition_atminisr",
-    "kafka_cluster_partition_underminisr",
-    "kafka_cluster_partition_replicascount",
-    "kafka_network_socketserver_networkprocessoravgidle_percent",
-    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
-    "kafka_server_kafkaserver_linux_disk_write_bytes",
-    "kafka_server_socket_server_metrics_connection_count",
-    "process_open_fds",
-)
 BY_TOPIC = (
     "kafka_server_brokertopicmetrics_bytesin_total",
     "kafka_server_brokertopicmetrics_bytesout_total",
@@ -47,36 +32,17 @@ BY_TOPIC = (
     "kafka_server_brokertopicmetrics_totalproducerequests_total",
     "kafka_server_brokertopicmetrics_totalfetchrequests_total",
 )
-EXPORTER = (
-    "kafka_topic_partitions",
-    "kafka_topic_partition_current_offset",
-    "kafka_topic_partition_oldest_offset",
-    "kafka_topic_partition_in_sync_replica",
-    "kafka_topic_partition_leader_is_preferred",
-    "kafka_consumergroup_lag",
-    "kafka_consumergroup_current_offset",
-    "kafka_consumergroup_group_lag_seconds",
-)
-CONFLUENT = (
-    "kafka_server_kafkaserver_brokerstate",
-    "kafka_server_brokertopicmetrics_messagesinpersec",
-    "kafka_server_brokertopicmetrics_fetchmessageconversionspersec",
-    "kafka_server_kafkarequesthandlerpool_requesthandleravgidlepercent_oneminuterate",
-    "kafka_network_socketserver_networkprocessoravgidlepercent",
-    "kafka_network_requestchannel_requestqueuesize",
-    "kafka_network_requestmetrics_requestspersec",
+SELECTED = (
     'kafka_network_requestmetrics_errorspersec{error="NONE"}',
     'kafka_network_requestmetrics_totaltimems{request="Produce",quantile="0.99"}',
-    "kafka_server_socketservermetrics_connection_creation_rate",
     'kafka_server_socketservermetrics_connections{client_software_name="moldau"}',
     'kafka_server_produce_byte_rate{client_id="watched-client"}',
     'kafka_server_fetch_byte_rate{client_id="watched-client"}',
     'kafka_server_request_request_time{client_id="watched-client"}',
-    "kafka_server_fetchsessioncache_numincrementalfetchsessions",
     'kafka_server_replicafetchermanager_maxlag{clientid="Replica"}',
-    "kafka_coordinator_group_groupmetadatamanager_numgroups",
     f'kafka_log_log_size{{topic="{TOPIC}",partition="0"}}',
 )
+"""What Confluent's panels select by labels of Kafka's."""
 
 
 def watched(tmp_path: Path, dialect: str) -> Iterator[tuple[Prometheus, int]]:
@@ -109,24 +75,23 @@ def test_what_strimzis_dashboards_ask_gives_data(strimzi: tuple[Prometheus, int]
     prometheus, _ = strimzi
     asked = [f"sum({name}{{{WHERE}}}) by (kubernetes_pod_name)" for name in STRIMZI]
     asked += [f'sum(irate({name}{{{WHERE},topic!=""}}[1m])) by (topic)' for name in BY_TOPIC]
-    assert [each for each in asked if not prometheus.ask(each)] == []
-
-
-def test_what_dashboards_of_exporters_ask_gives_data(strimzi: tuple[Prometheus, int]) -> None:
-    prometheus, _ = strimzi
-    asked = [f"sum({name}) by (topic)" for name in EXPORTER]
     # Ages of unread records are looked up every ten seconds.
-    eventually(lambda: all(map(prometheus.ask, asked)))
+    asked.append("sum(kafka_consumergroup_group_lag_seconds) by (topic)")
+    eventually(lambda: [each for each in asked if not prometheus.ask(each)] == [])
 
 
 def test_what_confluents_dashboards_ask_gives_data(confluent: tuple[Prometheus, int]) -> None:
     prometheus, _ = confluent
     where = 'job="kafka-broker",env="production"'
-    asked = [
-        name.replace("{", f"{{{where},", 1) if "{" in name else f"{name}{{{where}}}"
-        for name in CONFLUENT
-    ]
-    assert [each for each in asked if not prometheus.ask(each)] == []
+    asked = [f"{name}{{{where}}}" for name in CONFLUENT if name not in ABSENT_ALONE]
+    asked += [name.replace("{", f"{{{where},", 1) for name in SELECTED]
+    eventually(lambda: [each for each in asked if not prometheus.ask(each)] == [])
+
+
+def test_what_is_left_out_is_absent_and_not_zero(confluent: tuple[Prometheus, int]) -> None:
+    prometheus, _ = confluent
+    assert [name for name in ABSENT_ALONE if prometheus.ask(name)] == []
+    assert not prometheus.ask('{__name__=~"jvm_.*|.*raft.*|.*tier.*"}')
 
 
 def test_rates_are_those_of_the_counters(strimzi: tuple[Prometheus, int]) -> None:

@@ -80,3 +80,45 @@ def test_lag_is_known_where_another_broker_leads(tmp_path: Path) -> None:
             assert sum(found[active] for found in both) == 1
             fetched = 'kafka_network_requestmetrics_totaltimems_count{request="FetchFollower"}'
             assert sum(found.get(fetched, 0) for found in both) > 0
+
+
+def test_what_a_reassignment_moves_is_counted_on_both_sides(tmp_path: Path) -> None:
+    ports = [free_port(), free_port()]
+    with zookeeper(tmp_path / "zookeeper") as server:
+        brokers = [
+            BrokerProcess(
+                tmp_path / f"broker-{n}",
+                overrides={
+                    "broker.id": str(n),
+                    "zookeeper.connect": server.connect,
+                    "metrics.http.listener": f"127.0.0.1:{port}",
+                },
+            )
+            for n, port in enumerate(ports)
+        ]
+        with brokers[0], brokers[1]:
+            settings = {"bootstrap.servers": brokers[0].bootstrap}
+            with moldau.Admin(settings) as admin:
+                eventually(lambda: len(admin.describe_cluster().nodes) == 2)
+                admin.create_topics([moldau.NewTopic("moved", assignments={0: [0]})])
+                with moldau.Producer({**settings, "compression.type": "none"}) as producer:
+                    for _ in range(20):
+                        producer.send("moved", b"x" * 10_000).result()
+                admin.alter_partition_reassignments({moldau.TopicPartition("moved", 0): [1]})
+                size = 'kafka_log_log_size{topic="moved",partition="0"}'
+                eventually(lambda: numbers(ports[1], "/metrics/partitions").get(size, 0) > 200_000)
+                eventually(lambda: not admin.list_partition_reassignments())
+                moved = numbers(ports[1], "/metrics/partitions")[size]
+
+            def counted(port: int, name: str) -> float:
+                return numbers(port)[
+                    f"kafka_server_brokertopicmetrics_reassignmentbytes{name}_total{{}}"
+                ]
+
+            assert [counted(port, "out") for port in ports] == [moved, 0]
+            assert [counted(port, "in") for port in ports] == [0, moved]
+            moving = "kafka_server_replicamanager_reassigningpartitions{}"
+            assert [numbers(port)[moving] for port in ports] == [0, 0]
+            times = "kafka_controller_controllerchannelmanager_requestrateandqueuetimems_count{"
+            told = [name for port in ports for name in numbers(port) if name.startswith(times)]
+            assert sorted(told) == [f'{times}broker_id="{n}"}}' for n in range(2)]

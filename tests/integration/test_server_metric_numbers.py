@@ -6,6 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -174,3 +175,55 @@ def test_lag_is_told_in_records_and_in_seconds(broker: Watched) -> None:
     expected = time.time() - (written_ms / 1000 + 2 * 60)
     assert seconds is not None
     assert abs(seconds - expected) < 30
+
+
+def test_a_topic_made_anew_has_nothing_of_the_one_before(broker: Watched) -> None:
+    """Nor has its group, nor have the series of its partitions."""
+    settings = {**broker.settings, "linger.ms": 0}
+    reading = {**settings, "group.id": "of-again", "auto.offset.reset": "earliest"}
+    before = broker.numbers()[TOPICS + "messagesin_total{}"]
+    with moldau.Admin(broker.settings) as admin:
+        admin.create_topics([moldau.NewTopic("again", 2, 1)])
+        with moldau.Producer(settings) as producer:
+            for _ in range(5):
+                producer.send("again", b"before", partition=1).result()
+        with moldau.Consumer(reading) as consumer:
+            consumer.subscribe(["again"])
+            while not consumer.poll(1000):
+                pass
+            consumer.commit()
+        of_topic = [name for name in broker.numbers() if 'topic="again"' in name]
+        assert any("kafka_consumergroup" in name for name in of_topic)
+        admin.delete_topics(["again"])
+
+        def told() -> list[str]:
+            both = [*broker.numbers(), *numbers(broker.port, "/metrics/partitions")]
+            return [name for name in both if 'topic="again"' in name]
+
+        eventually(lambda: told() == [])
+        admin.create_topics([moldau.NewTopic("again", 1, 1)])
+    with moldau.Producer(settings) as producer:
+        for _ in range(2):
+            producer.send("again", b"after").result()
+    found = broker.numbers()
+    assert found[TOPICS + 'messagesin_total{topic="again"}'] == 2
+    partitions = numbers(broker.port, "/metrics/partitions")
+    assert partitions['kafka_log_log_logendoffset{topic="again",partition="0"}'] == 2
+    assert 'kafka_log_log_logendoffset{topic="again",partition="1"}' not in partitions
+    # What was written before is in the sum of all, with the group's commit.
+    assert found[TOPICS + "messagesin_total{}"] >= before + 7
+
+
+def test_counters_begin_anew_with_the_broker(tmp_path: Path) -> None:
+    port = free_port()
+    process = BrokerProcess(tmp_path, overrides={"metrics.http.listener": f"127.0.0.1:{port}"})
+    written = TOPICS + 'messagesin_total{topic="kept"}'
+    with process:
+        with moldau.Producer({"bootstrap.servers": process.bootstrap, "linger.ms": 0}) as producer:
+            for _ in range(3):
+                producer.send("kept", b"x").result()
+        assert numbers(port)[written] == 3
+    with process:
+        assert written not in numbers(port)
+        end = 'kafka_log_log_logendoffset{topic="kept",partition="0"}'
+        assert numbers(port, "/metrics/partitions")[end] == 3

@@ -158,6 +158,29 @@ def test_the_clients_have_names_for_windows() -> None:
         assert text.endswith(f"\r\nmoldau {command} %*\r\n".encode())
 
 
+def test_the_clients_need_nothing_that_windows_lacks(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path) as broker:
+
+        def run(command: str, *words: str, sent: str = "") -> str:
+            program = [sys.executable, "-m", "tests.support.without_posix", command]
+            done = subprocess.run(
+                [*program, "--bootstrap-server", broker.bootstrap, *words],
+                input=sent,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                cwd=PROJECT,
+            )
+            assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+            return done.stdout
+
+        assert run("topics", "--create", "--topic", "w") == "Created topic w.\n"
+        run("console-producer", "--topic", "w", sent="a\nb\n")
+        reading = ("--topic", "w", "--from-beginning", "--max-messages", "2", "--group", "g")
+        assert run("console-consumer", *reading) == "a\nb\n"
+        assert " w " in run("consumer-groups", "--describe", "--group", "g")
+
+
 def test_the_container_file_names_what_is_there() -> None:
     lines = (PROJECT / "Containerfile").read_text().splitlines()
     copied = [

@@ -1,8 +1,9 @@
 """Tells who held the event loop: callbacks that kept everybody else waiting, with their stacks.
 
 Off unless the environment names a folder (`MOLDAU_LOOP_WATCH`); then a thread looks at the loop's
-thread a few dozen times a second, and a callback that held the loop for more than 50 ms becomes
-one line of JSON in a file of this process. What is off costs nothing.
+thread a few dozen times a second, and a callback that held the loop for more than 50 ms (or the
+`MOLDAU_LOOP_WATCH_MS` of a test) becomes one line of JSON in a file of this process. What is off
+costs nothing.
 
 Time in which a thread of the process was ready to run and the machine was busy with others is not
 held against the loop, nor is time in which the whole process stood still. Waiting for the disk is,
@@ -27,6 +28,7 @@ from typing import Any, NamedTuple, TextIO
 from moldau.net.thread_clock import Reading, ThreadClocks
 
 VARIABLE = "MOLDAU_LOOP_WATCH"
+LIMIT_VARIABLE = "MOLDAU_LOOP_WATCH_MS"
 HELD_MS_MAX = 50
 LOOK_SECONDS = 0.015
 SUSPECT_AFTER_NS = 15_000_000
@@ -278,6 +280,7 @@ def watch_loop(
     folder = environment.get(VARIABLE)
     if not folder:
         return None
-    watch = LoopWatch(loop, Path(folder), phase)
+    held_ms_max = int(environment.get(LIMIT_VARIABLE) or HELD_MS_MAX)
+    watch = LoopWatch(loop, Path(folder), phase, held_ms_max)
     watch.start()
     return watch

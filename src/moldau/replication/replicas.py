@@ -142,11 +142,6 @@ class Replicas:
         replica = self._replicas.get(topic_partition)
         return None if replica is None else replica.partition.high_watermark
 
-    def is_brought_to(self, broker: BrokerId, topic: str, partition: int) -> bool:
-        """Whether a reassignment gives that broker its replica."""
-        replica = self._replicas.get((topic, partition))
-        return replica is not None and broker in replica.partition.adding
-
     @property
     def directories(self) -> list[LogDirectory]:
         return self._store.directories

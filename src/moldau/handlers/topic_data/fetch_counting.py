@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moldau.model.errors import Error
+from moldau.model.errors import ApiError, Error
 from moldau.model.file_regions import FileRegion
 from moldau.model.names import BrokerId
 from moldau.replication.replicas import Replicas
@@ -43,10 +43,18 @@ def count_fetched(response: FetchResponse, replicas: Replicas, follower: BrokerI
                 records = row.records
                 count = records.size_bytes if isinstance(records, FileRegion) else len(records)
                 size_bytes += count
-                if follower >= 0 and replicas.is_brought_to(follower, name, row.partition_index):
+                if follower >= 0 and _is_brought(replicas, name, row.partition_index, follower):
                     moved_bytes += count
         if follower >= 0:
             cells.replication_bytes_out += size_bytes
             cells.reassignment_bytes_out += moved_bytes
         else:
             cells.bytes_out += size_bytes
+
+
+def _is_brought(replicas: Replicas, topic: str, partition: int, follower: BrokerId) -> bool:
+    """Whether a reassignment brings the replica to that broker."""
+    try:
+        return follower in replicas.find(topic, partition).partition.adding
+    except ApiError:
+        return False  # it has gone since it was read
