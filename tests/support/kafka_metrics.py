@@ -51,7 +51,7 @@ def rules_in(path: Path) -> str:
         told = document.get("data", {}).get(EMBEDDED)
         rules = yaml.safe_load(told) if told else document
         if "rules" in rules:
-            return yaml.safe_dump({**rules, "startDelaySeconds": 0})
+            return str(yaml.safe_dump({**rules, "startDelaySeconds": 0}))
     raise ValueError(f"{path} has no rules")
 
 

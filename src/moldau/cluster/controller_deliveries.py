@@ -64,7 +64,7 @@ class Deliveries:
         self._timeout_ms = timeout_ms
         self._timers = timers
         self._outbox = Outbox(self._deliver, self._failed)
-        self._sent_ns: dict[BrokerId, deque[int]] = {}
+        self._sent_ns: dict[Hashable, deque[int]] = {}
         """When each request that is not answered yet was decided, in order."""
         self.times: dict[BrokerId, DurationCells] = {}
         """How long requests took from then until they were answered or given up."""
