@@ -110,6 +110,8 @@ PURE_MODULES = {
     "diagnosis/ill_groups.py",
     "diagnosis/ill_partitions.py",
     "diagnosis/diagnosing.py",
+    "diagnosis/never_lose.py",
+    "profiles.py",
     "recovery/recovery_machine.py",
     "recovery/snapshot_records.py",
     "recovery/transactional_ids.py",
@@ -167,6 +169,7 @@ PUBLIC = (
     "moldau.testing",
     "moldau.pipelines",
     "moldau.recovery",
+    "moldau.profiles",
 )
 """What users import. Everything else may change without notice."""
 

@@ -425,3 +425,29 @@ def self_signed(directory: Path) -> Path:
     subprocess.run([*make, *names], check=True, capture_output=True)
     path.write_text(path.read_text() + certificate.read_text())
     return path
+
+
+def test_what_breaks_the_never_lose_profile_is_named(broker: LocalBroker, tmp_path: Path) -> None:
+    broker.create_topic("orders", configs={"unclean.leader.election.enable": "true"})
+    producer, consumer = tmp_path / "producer.properties", tmp_path / "consumer.properties"
+    producer.write_text("acks=1\nenable.idempotence=false\n")
+    consumer.write_text("group.id=billing\nenable.auto.commit=false\n")
+    broker.producer().send("orders", b"1").result(10)
+    assert doctor(broker.bootstrap, code=0) == {}
+    files = ("--producer-settings", str(producer), "--consumer-settings", str(consumer))
+    found = doctor(broker.bootstrap, "--profile", "never-lose", *files)
+    assert {code.removeprefix("never-lose-") for code in found} == {
+        *("brokers", "copies", "topic-min.insync.replicas", "topic-unclean.leader.election.enable"),
+        *("broker-default.replication.factor", "broker-min.insync.replicas"),
+        *("broker-offsets.topic.replication.factor", "broker-transaction.state.log.min.isr"),
+        *("broker-transaction.state.log.replication.factor", "producer-acks"),
+        *("producer-enable.idempotence", "consumer-auto.offset.reset", "consumer-isolation.level"),
+    }
+    assert str(producer) in found["never-lose-producer-acks"]["what"]
+    assert found["never-lose-topic-unclean.leader.election.enable"]["what"].startswith(
+        "topics orders"
+    )
+    command = [sys.executable, "-m", "moldau.main", "doctor", *files]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert refused.returncode != 0
+    assert "--profile" in refused.stderr

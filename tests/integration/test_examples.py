@@ -7,10 +7,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import pytest
 
+from moldau import Consumer
 from moldau.testing.broker_process import BrokerProcess
 
 PROJECT = Path(__file__).parents[2]
@@ -91,6 +94,49 @@ def test_sums_and_offsets_in_one_database_count_no_record_twice(
 def test_an_example_runs_to_its_end(bootstrap: str, tmp_path: Path, words: tuple[str, ...]) -> None:
     assert run(*words, bootstrap=bootstrap, folder=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@contextmanager
+def http_orders(bootstrap: str, folder: Path, **environment: str) -> Iterator[str]:
+    server = subprocess.Popen(
+        [sys.executable, str(EXAMPLES / "http_orders.py"), "0", str(folder / "orders.sqlite")],
+        env={**os.environ, "MOLDAU_BOOTSTRAP_SERVER": bootstrap, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def order(url: str, key: str) -> tuple[int, str]:
+    request = Request(url, b"3 apples", {"Idempotency-Key": key})
+    with urlopen(request, timeout=30) as answer:
+        return answer.status, answer.read().decode()
+
+
+def test_an_order_that_is_sent_again_is_stored_once(bootstrap: str, tmp_path: Path) -> None:
+    with http_orders(bootstrap, tmp_path) as url:
+        assert order(url, "one") == (201, "order 0\n")
+        assert order(url, "one") == (200, "order 0\n")
+    with http_orders(bootstrap, tmp_path, DIE="after commit") as url:
+        assert order(url, "one") == (200, "order 0\n")
+        with pytest.raises(OSError):
+            order(url, "two")
+    with http_orders(bootstrap, tmp_path) as url:
+        assert order(url, "two") == (200, "order 2\n")
+        assert order(url, "three")[0] == 201
+    (tmp_path / "orders.sqlite").unlink()
+    with http_orders(bootstrap, tmp_path) as url:
+        assert order(url, "two") == (200, "order 2\n")
+    settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed"}
+    with Consumer(settings, auto_offset_reset="earliest") as consumer:
+        consumer.assign([("http-orders", 0)])
+        keys = [dict(record.headers)["idempotency-key"] for record in consumer.poll(10)]
+    assert keys == [b"one", b"two", b"three"]
 
 
 def test_the_programs_of_the_pages_run_as_they_stand(bootstrap: str, tmp_path: Path) -> None:

@@ -11,14 +11,20 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.command_clients import address_of, bootstrap_of, client_faults, properties_file
-from moldau.cli.command_faults import CommandFault
+from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import BOLD, DIM, RED, YELLOW, Output
 from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
+from moldau.profiles import Subject, never_lose
 
 if TYPE_CHECKING:
     from moldau.diagnosis.evidence import Evidence, Finding
 
+PROFILES = {never_lose.name: never_lose}
+CLIENT_FLAGS = {
+    "producer-settings": Subject.PRODUCER,
+    "consumer-settings": Subject.CONSUMER,
+}
 HEALTHY, ILL, UNREACHED = 0, 1, 2
 MINUTE_MS = 60_000
 WIDTH = 96
@@ -29,10 +35,16 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main(given: Given, out: Output) -> int:
-    from moldau.diagnosis.diagnosing import diagnose
+    from moldau.diagnosis.diagnosing import Promise, diagnose
     from moldau.diagnosis.evidence import Limits, Severity
     from moldau.diagnosis.gathering import gather
 
+    promise = None
+    files = clients(given)
+    if given.has("profile"):
+        promise = Promise(PROFILES[given.text("profile").lower()], files)
+    elif files:
+        raise UsageFault(f"{', '.join(files)}: settings files are held to a --profile.")
     try:
         bootstrap = bootstrap_of(given, out)
         addresses = [address_of(each) for each in bootstrap.split(",") if each.strip()]
@@ -46,6 +58,7 @@ def main(given: Given, out: Output) -> int:
                 settings,
                 timeout_ms=given.number("timeout"),
                 rebalance_ms=given.number("rebalance-seconds") * 1000,
+                profile=None if promise is None else promise.profile,
             )
     except CommandFault as fault:
         fault.code = UNREACHED
@@ -55,11 +68,20 @@ def main(given: Given, out: Output) -> int:
         skew_ms=given.number("max-clock-skew") * 1000,
         transaction_ms=given.number("max-transaction-timeout") * MINUTE_MS,
     )
-    findings = diagnose(seen, limits)
+    findings = diagnose(seen, limits, promise)
     show_json(out, seen, findings) if given.has("json") else show(out, seen, findings)
     if not seen.is_reached:
         return UNREACHED
     return ILL if any(each.severity is not Severity.NOTE for each in findings) else HEALTHY
+
+
+def clients(given: Given) -> dict[str, tuple[Subject, dict[str, str]]]:
+    """The settings files that are given, by their names."""
+    return {
+        given.text(flag): (subject, properties_file(given.text(flag)))
+        for flag, subject in CLIENT_FLAGS.items()
+        if given.has(flag)
+    }
 
 
 def show(out: Output, seen: Evidence, findings: Sequence[Finding]) -> None:
@@ -164,6 +186,22 @@ TOOL = Tool(
             kind=integer,
             default=3,
         ),
+        Flag(
+            "--profile",
+            "Also say what breaks this promise.",
+            takes="NAME",
+            one_of=tuple(PROFILES),
+        ),
+        Flag(
+            "--producer-settings",
+            "A producer's settings file, held to the profile.",
+            takes="FILE",
+        ),
+        Flag(
+            "--consumer-settings",
+            "A consumer's settings file, held to the profile.",
+            takes="FILE",
+        ),
         JSON,
     ),
     main=main,
@@ -172,5 +210,7 @@ TOOL = Tool(
     examples=(
         "moldau doctor --bootstrap-server localhost:9092",
         "moldau doctor --bootstrap-server localhost:9092 --json",
+        "moldau doctor --bootstrap-server localhost:9092 --profile never-lose"
+        " --producer-settings producer.properties",
     ),
 )

@@ -180,6 +180,9 @@ class Evidence:
     min_isr: dict[str, int] = field(default_factory=dict)
     timestamp_types: dict[str, str] = field(default_factory=dict)
     broker_settings: dict[str, str] = field(default_factory=dict)
+    topic_settings: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Those that a profile has rules for, of every topic, if a profile is asked for."""
+    settings_by_broker: dict[int, dict[str, str]] = field(default_factory=dict)
     logs: dict[TopicPartition, LogSight] = field(default_factory=dict)
     groups: list[GroupSight] = field(default_factory=list)
     transactions: list[TransactionSight] = field(default_factory=list)

@@ -44,6 +44,7 @@ from moldau.diagnosis.evidence import (
 )
 from moldau.diagnosis.probe import probe
 from moldau.model.names import TopicPartition
+from moldau.profiles import Profile
 from moldau.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 CLIENT_ID = "moldau-doctor"
@@ -70,8 +71,10 @@ def gather(
     *,
     timeout_ms: int,
     rebalance_ms: int,
+    profile: Profile | None = None,
 ) -> Evidence:
-    """Everything that can be seen. `rebalance_ms` lies between two looks at a rebalance."""
+    """Everything that can be seen. `rebalance_ms` lies between two looks at a rebalance; of a
+    profile the settings are asked for that it has rules for."""
     seen = Evidence(bootstrap, now_ms=now_ms())
     security = ConnectionSecurity.of(AdminConfig.parse(settings)[0])
     asyncio.run(_look(seen, addresses, timeout_ms, security))
@@ -88,7 +91,7 @@ def gather(
         "request.timeout.ms": str(timeout_ms),
     }
     with Admin(config) as admin:
-        _Questions(admin, seen, seen.cluster, timeout_ms, rebalance_ms).ask_all()
+        _Questions(admin, seen, seen.cluster, timeout_ms, rebalance_ms, profile).ask_all()
     return seen
 
 
@@ -201,6 +204,7 @@ class _Questions:
     _cluster: ClusterSight
     _timeout_ms: int
     _rebalance_ms: int
+    _profile: Profile | None = None
 
     def __post_init__(self) -> None:
         self._reachable = {
@@ -210,6 +214,8 @@ class _Questions:
     def ask_all(self) -> None:
         self._try("the clock", self._clock)
         self._try("settings", self._settings)
+        if self._profile is not None:
+            self._try("the profile's settings", self._profile_settings)
         self._try("offsets", self._offsets)
         away = [each for each in self._seen.broker_probes if each not in self._reachable]
         if away:
@@ -256,6 +262,24 @@ class _Questions:
             broker = ConfigResource.broker(min(self._reachable))
             entries = self._admin.describe_configs([broker], keys=BROKER_KEYS).check()[broker]
             self._seen.broker_settings = {key: each.value or "" for key, each in entries.items()}
+
+    def _profile_settings(self) -> None:
+        assert self._profile is not None
+        topics = [ConfigResource.topic(topic.name) for topic in self._cluster.topics]
+        brokers = [ConfigResource.broker(broker) for broker in sorted(self._reachable)]
+        for resources, settings in ((topics, self._profile.topic), (brokers, self._profile.broker)):
+            if not resources:
+                continue
+            keys = list(settings)
+            found = self._admin.describe_configs(resources, keys=keys, raise_errors=False)
+            for resource, entries in found.items():
+                values = {key: each.value or "" for key, each in entries.items()}
+                if resources is topics:
+                    self._seen.topic_settings[resource.name] = values
+                else:
+                    self._seen.settings_by_broker[int(resource.name)] = values
+            for resource, error in found.errors.items():
+                self._seen.unchecked.append(f"settings of {resource.name}: {error}")
 
     def _offsets(self) -> None:
         partitions = [
