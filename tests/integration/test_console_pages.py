@@ -10,7 +10,7 @@ import pytest
 
 from moldau import Admin
 from moldau.console.pages import PAGES
-from tests.support.console_browser import Console, console_process
+from tests.support.console_browser import TOKEN, Console, console_process
 from tests.support.console_pages import pages
 from tests.support.console_world import HOSTILE, World, world
 
@@ -70,6 +70,20 @@ def test_snapshots_are_listed_taken_and_deleted(console: Console, made: World) -
         assert [row.name for row in admin.describe_snapshots()] == ["before-release"]
 
 
+def test_changes_are_shown_with_their_outcome(console: Console) -> None:
+    assert console.post("/new-topic", {"name": "noted", "confirmed": "yes"}).status == 303
+    fields = {"confirmed": "yes", "typed": "noted"}
+    assert console.post("/topics/noted/delete", fields).status == 303
+    page = console.get("/audit")
+    assert page.status == 200 and "moldau topics --bootstrap-server" in page.text
+    rows = console.get("/audit.json").json["changes"]
+    assert [row["change"] for row in rows[:2]] == [
+        "Delete the topic noted",
+        "Create the topic noted",
+    ]
+    assert {row["outcome"] for row in rows} == {"done"}
+
+
 def test_log_files_are_listed_and_searched(console: Console) -> None:
     listed = console.get("/logs.json").json["files"]
     assert {row["name"] for row in listed} == {
@@ -126,3 +140,39 @@ def test_what_brokers_measure_is_drawn(console: Console) -> None:
 def test_json_of_a_page_is_json_even_where_names_are_no_text(console: Console) -> None:
     text = console.get("/topics/orders/records.json", **{"from": "oldest"}).body
     assert json.loads(text)["page"]["rows"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Cookie": ""}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, 415),
+    ],
+)
+def test_a_change_that_is_not_asked_by_an_own_page_is_refused(
+    console: Console, made: World, headers: dict[str, str], status: int
+) -> None:
+    fields = {"name": "by-a-trick", "confirmed": "yes"}
+    answer = console.post("/new-topic", fields, headers=headers)
+    assert answer.status == status, answer.text[-300:]
+    with Admin(bootstrap_servers=made.bootstrap) as admin:
+        assert "by-a-trick" not in admin.list_topics()
+
+
+def test_the_token_of_another_session_is_refused(console: Console) -> None:
+    other = Console(console.address, 0)
+    token = TOKEN.search(other.get("/new-topic").text)
+    assert token is not None
+    fields = {"name": "by-a-trick", "confirmed": "yes"}
+    assert console.post("/new-topic", fields, token=token[1]).status == 403
+
+
+def test_a_page_that_is_missing_says_so(console: Console) -> None:
+    page = console.get("/topics/not-there")
+    assert page.status == 404 and "There is no such topic" in page.text
+    assert console.get("/topics/not-there.json").json["fault"].startswith("There is no such topic")
+    assert console.get("/nowhere").status == 404

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from moldau.cli.pipeline import run
+from moldau.console.machine.checkpoints import checkpoint_names, read_checkpoint, state_sizes
 from moldau.pipelines import Kafka
 from moldau.pipelines.formats.column_codecs import string
 from moldau.pipelines.query import operators, state_of
@@ -132,6 +133,12 @@ def test_state_is_a_frame_that_outlives_the_query(
     rows = {tuple(row) for row in state_of(spark, checkpoint).collect()}
     assert rows == {("a", 2), ("b", 1)}
     assert operators(spark, checkpoint).count() == 1
+    # The page of the console reads the same files, without Spark.
+    assert checkpoint_names(str(tmp_path)) == ["checkpoint"]
+    last = read_checkpoint(str(tmp_path), "checkpoint").last_done
+    assert last is not None and last.offsets == {(source, 0): 3} and last.seconds is not None
+    (size,) = state_sizes(str(tmp_path), "checkpoint")
+    assert size.partitions > 0 and size.size_bytes > 0
     with pytest.raises(SinkError, match="no checkpoint at /nowhere"):
         state_of(spark, "/nowhere")
     capsys.readouterr()

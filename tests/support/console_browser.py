@@ -47,27 +47,45 @@ class Console:
     def get(self, path: str, **query: Any) -> Answer:
         return self._ask("GET", path + (f"?{urlencode(query)}" if query else ""))
 
-    def post(self, path: str, fields: Mapping[str, str], *, token: str | None = None) -> Answer:
-        """As a form of the console, with the token of a page; `token` is another one."""
+    def post(
+        self,
+        path: str,
+        fields: Mapping[str, str],
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """As a form of the console, with the token of a page; `token` is another one, `headers`
+        take the place of a browser's own."""
         if token is None:
             found = TOKEN.search(self.get(path).text) or TOKEN.search(self.get("/new-topic").text)
             token = "" if found is None else found[1]
-        return self._ask("POST", path, urlencode({**fields, "token": token}))
+        return self._ask("POST", path, urlencode({**fields, "token": token}), headers)
 
-    def _ask(self, method: str, path: str, body: str | None = None) -> Answer:
-        connection, answer = self._open(method, path, body)
+    def _ask(
+        self,
+        method: str,
+        path: str,
+        body: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        connection, answer = self._open(method, path, body, headers)
         with connection_closed(connection):
             return Answer(answer.status, dict(answer.getheaders()), answer.read())
 
     def _open(
-        self, method: str, path: str, body: str | None = None
+        self,
+        method: str,
+        path: str,
+        body: str | None = None,
+        more: Mapping[str, str] | None = None,
     ) -> tuple[HTTPConnection, HTTPResponse]:
         place = urlsplit(self.address)
         connection = HTTPConnection(place.hostname or "", place.port, timeout=60)
         headers = {"Cookie": self._cookie} if self._cookie else {}
         if body is not None:
             headers["Content-Type"] = "application/x-www-form-urlencoded"
-        connection.request(method, path, body, headers)
+        connection.request(method, path, body, {**headers, **(more or {})})
         answer = connection.getresponse()
         cookie = answer.getheader("set-cookie")
         if cookie is not None:

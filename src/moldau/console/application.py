@@ -276,9 +276,8 @@ class Application:
             return json_response({"fault": fault.sentence}, fault.status)
         session = session or self.sessions.begin(self.shared)
         data = {"fault": fault}
-        return self._html(
-            request, session, "fault.html", data, title="Not possible", status=fault.status
-        )
+        title = "Not there" if fault.status == 404 else "Not possible"
+        return self._html(request, session, "fault.html", data, title=title, status=fault.status)
 
     async def _refused(self, request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -289,7 +288,8 @@ class Application:
 
     async def _broken(self, request: Request, error: Exception) -> Response:
         # A mistake of the console: Starlette raises it again after this, so it is in the log.
-        return Response("The console has made a mistake; its log says more.", 500)
+        sentence = "The console has made a mistake; its log says more."
+        return await self._faulty(request, PageFault(500, sentence))
 
 
 def _json_path(path: str) -> str:

@@ -13,9 +13,8 @@ from moldau.client.shared.client_errors import (
 from moldau.console.page import PageFault
 from moldau.model.errors import Error
 
-MISSING = frozenset(
-    {Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID, Error.GROUP_ID_NOT_FOUND}
-)
+NO_TOPIC = frozenset({Error.UNKNOWN_TOPIC_OR_PARTITION, Error.UNKNOWN_TOPIC_ID})
+MISSING = NO_TOPIC | {Error.GROUP_ID_NOT_FOUND}
 
 
 def fault_of(error: Exception) -> PageFault:
@@ -43,5 +42,7 @@ def _status(error: KafkaError) -> int:
 def sentence_of(error: KafkaError) -> str:
     if isinstance(error, UnsupportedVersionError):
         return "This cluster does not serve that question; its brokers may be too old for it."
+    if error.code in NO_TOPIC and error.message.strip() == error.code.sentence:
+        return "There is no such topic, or this user may not see it."
     text = error.message.strip()
     return text if text.endswith((".", "!", "?")) else text + "."

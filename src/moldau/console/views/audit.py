@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
 from moldau.console.page import Asked, Shown
 
 ROWS = 200
+
+
+def moment_of(row: Mapping[str, Any]) -> float | None:
+    """None if the file, which others may write too, tells none."""
+    try:
+        return datetime.fromisoformat(str(row.get("time"))).timestamp() * 1000
+    except ValueError:
+        return None
 
 
 async def listed(asked: Asked) -> Shown:
@@ -20,7 +32,7 @@ async def listed(asked: Asked) -> Shown:
         # What others do is for those who may read the file.
         rows = [row for row in rows if row.get("principal") == asked.link.principal]
     return {
-        "changes": rows[:ROWS],
+        "changes": [{**row, "ms": moment_of(row)} for row in rows[:ROWS]],
         "path": str(asked.audit.path),
         "own_only": asked.settings.asks_for_login,
     }

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from moldau.admin import TopicPartition
 from moldau.console import cluster_answers
-from moldau.console.charts import chart
+from moldau.console.charts import Point, chart
 from moldau.console.commands import command
 from moldau.console.groups import group_sights
 from moldau.console.groups.reset_plan import SCENARIOS, planned
@@ -70,7 +70,9 @@ async def one(asked: Asked) -> Shown:
     name, link = asked.path["group"], asked.link
     # Asked anew for each page: an old lag beside the curve would look like a fault.
     sight = await group_sights.look(link, name)
+    now_ms = int(time.time() * 1000)
     points = link.history.points("group", name) if link.history is not None else []
+    points = [*points, Point(now_ms, sight.lag)]
     return {
         "name": name,
         "group": sight.group,
@@ -85,7 +87,7 @@ async def one(asked: Asked) -> Shown:
         "chart": None
         if sight.lag is None
         else chart("Records behind", "records", points, count_text),
-        "seen_ms": int(time.time() * 1000),
+        "seen_ms": now_ms,
     }
 
 
