@@ -27,6 +27,8 @@ from moldau.wire.messages.metadata import (
 from moldau.wire.request_framing import encode_response, read_request_header
 from moldau.wire.schema import Message
 
+TELEMETRY = (71, 72)
+"""Offered only by brokers that have a use for clients' metrics."""
 HANG = object()
 HANG_UP = object()
 
@@ -35,7 +37,9 @@ Answer = Callable[[Any, int], Any]
 
 class ScriptedBroker:
     def __init__(self, answers: dict[type[Message], Answer] | None = None) -> None:
-        self.served = {row.key: (row.version_min, row.version_max) for row in APIS}
+        self.served = {
+            row.key: (row.version_min, row.version_max) for row in APIS if row.key not in TELEMETRY
+        }
         self.answers: dict[type[Message], Answer] = {
             ApiVersionsRequest: self._versions,
             MetadataRequest: self._metadata,

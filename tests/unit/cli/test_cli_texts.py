@@ -15,6 +15,7 @@ from moldau.cli.servers.configs import added
 from moldau.cli.topics.reassign_partitions import racks_of
 from moldau.cli.topics.reassignment_plans import plan_of
 from moldau.cli.topics.topics import assignment_of, topic_pattern
+from moldau.client.admin.offset_reset_rules import ResetError
 from moldau.client.consumer.consumer_records import ConsumerRecord, TimestampType
 from moldau.client.network.network_client import Node
 from moldau.model.names import TopicPartition
@@ -103,9 +104,9 @@ def test_durations_are_read(text: str, milliseconds: int) -> None:
 
 def test_what_is_no_time_is_refused() -> None:
     for text in ("1h", "P", "PT"):
-        with pytest.raises(UsageFault):
+        with pytest.raises(ResetError, match=f"{text} is not a duration"):
             duration_ms(text)
-    with pytest.raises(UsageFault):
+    with pytest.raises(ResetError, match="yesterday is not a time"):
         datetime_ms("yesterday")
     assert datetime_ms("1970-01-01T00:00:01.500") == 1500
     assert datetime_ms("1970-01-01T01:00:00.000+01:00") == 0

@@ -46,12 +46,13 @@ from moldau.wire.messages.offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from moldau.wire.messages.telemetry import GetTelemetrySubscriptionsRequest
 from moldau.wire.messages.topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from tests.support.scripted_broker import HANG_UP, ScriptedBroker
+from tests.support.scripted_broker import HANG_UP, TELEMETRY, ScriptedBroker
 
 QUICK = {"retry.backoff.ms": 1, "reconnect.backoff.ms": 1}
 
@@ -64,6 +65,27 @@ def go(scenario: Callable[[ScriptedBroker, aio.Admin], Coroutine[Any, Any, None]
                 await scenario(broker, admin)
 
     asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_metrics_that_break_a_connection_are_not_asked_for_again() -> None:
+    async def scenario(broker: ScriptedBroker, admin: aio.Admin) -> None:
+        asked = asyncio.Event()
+
+        def hang_up(request: Any, version: int) -> object:
+            asked.set()
+            return HANG_UP
+
+        broker.answers[GetTelemetrySubscriptionsRequest] = hang_up
+        broker.served.update(dict.fromkeys(TELEMETRY, (0, 0)))
+        broker.add_topic("t")
+        await admin.list_topics()
+        await asked.wait()
+        for _ in range(20):
+            assert list(await admin.list_topics()) == ["t"]
+        kinds = [type(request) for request, _ in broker.requests]
+        assert kinds.count(GetTelemetrySubscriptionsRequest) == 1
+
+    go(scenario)
 
 
 def in_turn(*answers: Any) -> Callable[[Any, int], Any]:

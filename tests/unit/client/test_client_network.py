@@ -72,7 +72,7 @@ def test_pauses_double_up_to_a_limit_and_are_never_quite_the_same() -> None:
 
 def test_settings_come_from_the_configuration() -> None:
     config, _ = AdminConfig.parse({"request.timeout.ms": 7, "reconnect.backoff.ms": "9"})
-    settings = NetworkSettings.of(config)
+    settings = NetworkSettings.of(config, "admin.client")
     assert (settings.request_timeout_ms, settings.reconnect_backoff_ms) == (7, 9)
     assert settings.connections_max_idle_ms == 300_000
 

@@ -9,7 +9,7 @@ import pytest
 
 from moldau.handlers.routes import ROUTES
 from moldau.model.errors import Error
-from moldau.wire.apis import api
+from moldau.wire.apis import OWN_FROM, api
 from moldau.wire.messages.api_versions import ApiVersionsRequest
 from moldau.wire.messages.log_dirs import (
     AlterReplicaLogDir,
@@ -53,9 +53,20 @@ def test_what_is_served_is_what_is_told(version: int, tmp_path: Path) -> None:
         told = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
         assert response.error_code == 0
         assert told == {
-            key: (route.version_min, route.version_max) for key, route in ROUTES.items()
+            key: (route.version_min, route.version_max)
+            for key, route in ROUTES.items()
+            if key < OWN_FROM
         }
         assert list(told) == sorted(told)
+
+    play(scenario, tmp_path)
+
+
+def test_moldaus_own_requests_are_told_to_moldaus_own_clients(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        request = ApiVersionsRequest(client_software_name="moldau", client_software_version="1")
+        told = {row.api_key for row in (await node.call(request, 4)).api_keys}
+        assert told == set(ROUTES)
 
     play(scenario, tmp_path)
 

@@ -90,7 +90,7 @@ class MetricsPush:
             error, asks_at_once = Error.NONE, False
             try:
                 question = GetTelemetrySubscriptionsRequest(client_instance_id=self._instance_id)
-                answer = await self._network.call_any(question)
+                answer = await self._network.call_once(question)
                 error = code_of(answer.error_code)
                 if error is Error.NONE:
                     interval_s = max(INTERVAL_S_MIN, answer.push_interval_ms / 1000)
@@ -115,7 +115,7 @@ class MetricsPush:
         while True:
             await asyncio.sleep(pause_s)
             pause_s = interval_s
-            answer = await self._network.call_any(self._request(wanted))
+            answer = await self._network.call_once(self._request(wanted))
             if answer.error_code in ASK_AGAIN or answer.error_code in NEVER_AGAIN:
                 return code_of(answer.error_code)
 

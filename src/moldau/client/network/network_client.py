@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -245,16 +245,32 @@ class Network:
         version_min: int | None = None,
     ) -> Any:
         """The response of any broker: tried one after the other until the time is up."""
+        return await self._of_any(
+            lambda connection: connection.send(
+                request, version_max=version_max, version_min=version_min
+            ),
+            timeout_ms,
+        )
+
+    async def call_once(self, request: Message) -> Any:
+        """The response of any broker that can be reached. Not asked again if that fails: for what
+        is of less worth than the connection, which other requests share."""
+
+        async def found(connection: Connection) -> Connection:
+            return connection
+
+        return await (await self._of_any(found)).send(request)
+
+    async def _of_any(
+        self, use: Callable[[Connection], Awaitable[Any]], timeout_ms: int | None = None
+    ) -> Any:
         limit_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         fault = "none was tried"
         try:
             async with asyncio.timeout(limit_ms / 1000):
                 while True:
                     try:
-                        connection = await self.connection(self._best_node())
-                        return await connection.send(
-                            request, version_max=version_max, version_min=version_min
-                        )
+                        return await use(await self.connection(self._best_node()))
                     except (DisconnectError, KafkaTimeoutError) as error:
                         fault = error.message
         except TimeoutError:
