@@ -7,7 +7,7 @@ DEV := $(VENV)/.dev
 KERNELS := $(wildcard src/moldau/*/*.pxd src/moldau/*/*/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo quick test test-long sim sanitize compat bench check docs clean
+.PHONY: help run demo quick test test-long sim sanitize compat bench check docs dist dist-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -68,6 +68,13 @@ check: $(DEV) ## formatting, lint and types
 docs: $(DEV) ## write what is generated: reference pages, pictures, the blocking Admin
 	$(BIN)/python -m docs.generate
 
+dist: $(DEV) ## the packages that are published, in dist: a wheel and the sdist
+	rm -rf dist build/lib* build/bdist*
+	$(BIN)/python -m build --outdir dist .
+
+dist-test: dist ## the packages in new environments, as a newcomer meets them: PYTHONS="python3.12 python3.13"
+	$(BIN)/python tests/wheel/in_clean_environments.py dist $(foreach each,$(PYTHONS),--python $(each))
+
 clean: ## remove what the build made (not ./data)
-	rm -rf build .mypy_cache .ruff_cache .pytest_cache src/*.egg-info $(VENV)
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache src/*.egg-info $(VENV)
 	find src tests -name '*.so' -delete

@@ -7,10 +7,12 @@ place they read and write checked by AddressSanitizer (`make sanitize`).
 """
 
 import os
+import shutil
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 KERNELS = [path.with_suffix(".py") for path in sorted(Path("src/moldau").rglob("*.pxd"))]
@@ -40,6 +42,25 @@ class BuildWhatCompiles(build_ext):
             self.warn(f"{ext.name} will run uncompiled, many times slower: {error}")
 
 
+LAID_OUT = ("bin", "config", "examples", "services")
+"""What `moldau init` gives to users: it travels in the wheel as `moldau/starter`."""
+
+
+class BuildWithStarter(build_py):
+    """Adds what stands beside the package in the repository. Nothing of it is ever imported."""
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        starter = Path(self.build_lib) / "moldau" / "starter"
+        shutil.rmtree(starter, ignore_errors=True)
+        for name in LAID_OUT:
+            # Links become files: a wheel has none.
+            ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "data*")
+            shutil.copytree(name, starter / name, ignore=ignored)
+
+
 def kernels() -> list[Extension]:
     if os.environ.get("MOLDAU_PURE_PYTHON"):
         return []
@@ -62,4 +83,7 @@ def kernels() -> list[Extension]:
     return cythonize(modules, compiler_directives=DIRECTIVES, build_dir="build/cython")
 
 
-setup(ext_modules=kernels(), cmdclass={"build_ext": BuildWhatCompiles})
+setup(
+    ext_modules=kernels(),
+    cmdclass={"build_ext": BuildWhatCompiles, "build_py": BuildWithStarter},
+)

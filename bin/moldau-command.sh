@@ -1,9 +1,11 @@
-# Finds the `moldau` command for the scripts beside it: the one that `make` set up here, or the
-# one on the path.
+# Finds the `moldau` command for the scripts beside it: the one that `moldau init` linked here, the
+# one that `make` set up, or the one on the path.
 exec_moldau() {
-  if [ -x "$here/../.venv/bin/moldau" ]; then
-    exec "$here/../.venv/bin/moldau" "$@"
-  fi
+  for moldau in "$here/moldau" "$here/../.venv/bin/moldau"; do
+    if [ -x "$moldau" ]; then
+      exec "$moldau" "$@"
+    fi
+  done
   if command -v moldau >/dev/null 2>&1; then
     exec moldau "$@"
   fi

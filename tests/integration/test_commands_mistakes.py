@@ -49,6 +49,7 @@ GOES_ON = {"console-producer"}
 """Kafka's tool tells that nothing could be sent and ends with 0."""
 ELSEWHERE = {
     # They ask no cluster, or are tried where they belong.
+    "init",
     "server-start",
     "server-stop",
     "zookeeper-server-start",

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.zookeeper.zookeeper_server import ZooKeeperFault, java
+from moldau.cli.zookeeper.zookeeper_server import ZooKeeperFault, jars, java
 from moldau.testing.broker_process import free_ports
 from moldau.testing.zookeeper_process import serves
 from tests.support.eventually import eventually
@@ -69,3 +69,22 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ZooKeeperFault, match=r"is Java 11: install Java 17"):
         java()
+
+
+def test_a_folder_of_jars_stands_in_for_sparks(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    spark = jars()
+    for jar in spark:
+        (tmp_path / jar.name).symlink_to(jar)
+    monkeypatch.setenv("ZOOKEEPER_JARS", str(tmp_path))
+    assert [jar.name for jar in jars()] == [jar.name for jar in spark]
+    assert {jar.parent for jar in jars()} == {tmp_path}
+
+
+def test_a_folder_without_zookeeper_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ZOOKEEPER_JARS", str(tmp_path))
+    with pytest.raises(ZooKeeperFault, match=f"ZOOKEEPER_JARS names {tmp_path}, and there is no"):
+        jars()

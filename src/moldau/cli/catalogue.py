@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 COMMANDS = {
+    "init": ("moldau.cli.servers.init", "lay out scripts, settings and examples in a folder"),
     "server-start": ("moldau.cli.servers.server_start", "start a broker"),
     "server-stop": ("moldau.cli.servers.server_stop", "stop the brokers that run on this machine"),
     "zookeeper-server-start": ("moldau.cli.zookeeper.zookeeper_server_start", "start a ZooKeeper"),

@@ -1,4 +1,5 @@
-"""How to run the real Apache ZooKeeper: its jars come inside the pyspark wheel, Java does not.
+"""How to run the real Apache ZooKeeper: its jars come inside the pyspark wheel, or from a folder
+that ZOOKEEPER_JARS names; Java does not.
 
 Also tells which ZooKeeper servers of ours run on this machine: by their command line.
 """
@@ -18,6 +19,7 @@ from typing import NamedTuple
 MAIN_CLASS = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 JAVA_MIN = 17
 PROCESSES = Path("/proc")
+SERVER_JAR = "zookeeper-3"
 NEEDED = (
     "zookeeper-",
     "netty-",
@@ -41,20 +43,30 @@ class ZooKeeperFault(Exception):
 
 def jars() -> list[Path]:
     """Raises ZooKeeperFault."""
-    found = importlib.util.find_spec("pyspark")
-    places = list(found.submodule_search_locations or ()) if found is not None else []
-    jars = [
+    named = os.environ.get("ZOOKEEPER_JARS")
+    if named:
+        # Whoever downloaded them chose them: all belong together.
+        found = sorted(Path(named).glob("*.jar"))
+        if not any(jar.name.startswith(SERVER_JAR) for jar in found):
+            raise ZooKeeperFault(
+                f"ZOOKEEPER_JARS names {named}, and there is no {SERVER_JAR}*.jar: name the folder "
+                "with ZooKeeper's jars, such as lib/ of its distribution."
+            )
+        return found
+    spark = importlib.util.find_spec("pyspark")
+    places = list(spark.submodule_search_locations or ()) if spark is not None else []
+    found = [
         jar
         for place in places
         for jar in sorted(Path(place, "jars").glob("*.jar"))
         if jar.name.startswith(NEEDED)
     ]
-    if not any(jar.name.startswith("zookeeper-3") for jar in jars):
+    if not any(jar.name.startswith(SERVER_JAR) for jar in found):
         raise ZooKeeperFault(
-            "ZooKeeper's jars are not here: they come with pyspark, install it with "
-            "pip install 'moldau[spark]'."
+            "ZooKeeper's jars are not here: they come with pip install 'moldau[spark]', or name a "
+            "folder that has them with ZOOKEEPER_JARS."
         )
-    return jars
+    return found
 
 
 def java() -> str:
