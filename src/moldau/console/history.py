@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import heapq
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from moldau.console.news import Look, News, differences
 POINTS_MAX = 360
 SERIES_MAX = 100
 NEWS_MAX = 100
+GROUPS_MAX = 20
 PAUSE_SHARE = 20
 """The pauses are at least so many times as long as the looks."""
 UNUSED_S = 15 * 60
@@ -53,6 +54,17 @@ class History:
         self.news: deque[News] = deque(maxlen=NEWS_MAX)
         self.rates: dict[str, float] = {}
         """Of all topics, by the last two looks; empty before there were two."""
+        self._seconds: OrderedDict[str, deque[Point]] = OrderedDict()
+        """Of groups whose pages were looked at, those of late: reading an age costs a fetch."""
+
+    def note_seconds(self, group: str, ms: float, seconds: float | None) -> list[Point]:
+        """How long a group is behind now; returns the course of it."""
+        points = self._seconds.setdefault(group, deque(maxlen=POINTS_MAX))
+        self._seconds.move_to_end(group)
+        if len(self._seconds) > GROUPS_MAX:
+            self._seconds.popitem(last=False)
+        points.append(Point(ms, seconds))
+        return list(points)
 
     def watch(self) -> None:
         """Look from now on, until nobody has used the link for a while."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from moldau.admin import TopicDescription, TopicPartition, TopicPartitionInfo
 from moldau.console.charts import Point, chart, nice_top
-from moldau.console.history import rates
+from moldau.console.cluster_link import ClusterLink
+from moldau.console.history import GROUPS_MAX, POINTS_MAX, History, rates
 from moldau.console.news import Look, differences
 from moldau.console.rendering import count_text
 
@@ -69,6 +72,16 @@ def test_a_curve_has_a_gap_where_nothing_was_known_and_a_title_that_is_safe() ->
     assert "<b>" not in made.svg
     assert "From 1 to 4 records, now 3 records." in made.svg
     assert [row.value for row in made.rows] == [3, 4, 2, 1]
+
+
+def test_ages_are_kept_of_the_groups_that_are_looked_at() -> None:
+    history = History(cast("ClusterLink", None), 1.0)
+    for number in range(GROUPS_MAX + 5):
+        history.note_seconds(f"group-{number}", 0, 1.0)
+    for at in range(POINTS_MAX + 3):
+        points = history.note_seconds(f"group-{GROUPS_MAX + 4}", at + 1, 2.0)
+    assert len(points) == POINTS_MAX and points[-1] == (POINTS_MAX + 3, 2.0)
+    assert history.note_seconds("group-0", 9, None) == [(9, None)], "it was let go of"
 
 
 def test_one_point_is_no_curve() -> None:

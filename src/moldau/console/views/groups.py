@@ -13,7 +13,7 @@ from moldau.console.groups import group_sights
 from moldau.console.groups.reset_plan import SCENARIOS, planned
 from moldau.console.listing import list_rows
 from moldau.console.page import Asked, PageFault, Plan, Shown
-from moldau.console.rendering import count_text, path_word
+from moldau.console.rendering import count_text, duration_text, path_word
 
 ROWS_MAX = 2_000
 PREVIEW_MAX = 500
@@ -71,8 +71,11 @@ async def one(asked: Asked) -> Shown:
     # Asked anew for each page: an old lag beside the curve would look like a fault.
     sight = await group_sights.look(link, name)
     now_ms = int(time.time() * 1000)
-    points = link.history.points("group", name) if link.history is not None else []
+    points = [] if link.history is None else link.history.points("group", name)
     points = [*points, Point(now_ms, sight.lag)]
+    seconds = [Point(now_ms, sight.seconds)]
+    if link.history is not None:
+        seconds = link.history.note_seconds(name, now_ms, sight.seconds)
     return {
         "name": name,
         "group": sight.group,
@@ -84,9 +87,12 @@ async def one(asked: Asked) -> Shown:
         "lost": sum(row.lost for row in sight.rows),
         "topics": sorted({row.topic for row in sight.rows}),
         "scenarios": SCENARIOS,
-        "chart": None
+        "charts": []
         if sight.lag is None
-        else chart("Records behind", "records", points, count_text),
+        else [
+            chart("Records behind", "records", points, count_text),
+            chart("Time behind", "", seconds, duration_text),
+        ],
         "seen_ms": now_ms,
     }
 

@@ -78,7 +78,7 @@ def state_of(found: Checkpoint, now_ms: float) -> str:
     last = found.batches[-1]
     quiet_s = (now_ms - (last.done_ms or last.planned_ms)) / 1000
     if found.is_in_batch:
-        return "in a batch" if quiet_s < ALIVE_S else "stopped in a batch, or slow"
+        return "in a batch" if quiet_s < ALIVE_S else "long in a batch"
     return "working" if quiet_s < ALIVE_S else "resting"
 
 
