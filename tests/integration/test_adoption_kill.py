@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from moldau.testing.broker_process import BrokerProcess
 from tests.support.doomed_files import MAIN, doom
-from tests.support.tracked_topic import SMALL, create, produce, read
+from tests.support.tracked_topic import SMALL, create, delete, produce, read
 
 CHANGES = "open,write,pwrite,fsync,fdatasync,rename,replace"
 RECORDS = range(500)
@@ -88,3 +89,32 @@ def test_a_broker_does_not_start_on_logs_that_were_never_adopted(tmp_path: Path)
     assert adopt(broker).returncode == 0
     with broker:
         assert read(broker.bootstrap, "t") == [str(value) for value in RECORDS]
+
+
+def test_new_producers_are_not_taken_for_those_of_a_broker_that_was_killed(tmp_path: Path) -> None:
+    """What they wrote last is in no snapshot, and what others wrote before them is gone."""
+    broker = BrokerProcess(tmp_path, overrides=SMALL)
+    for topic in ("t", "gone", "t"):
+        # Each start gives out ids of another block.
+        broker.start()
+        create(broker.bootstrap, "gone")
+        if not (broker.data / "t-0").exists():
+            create(broker.bootstrap, "t")
+        produce_idempotently(broker.bootstrap, topic, 0)
+        delete(broker.bootstrap, "gone")
+        broker.kill()
+    (broker.data / "moldau.metadata").unlink()
+    assert adopt(broker).returncode == 0
+    with broker:
+        for value in range(1, 4):
+            produce_idempotently(broker.bootstrap, "t", value)
+        assert read(broker.bootstrap, "t") == ["0", "0", "1", "2", "3"]
+
+
+def produce_idempotently(bootstrap: str, topic: str, value: int) -> None:
+    failures: list[object] = []
+    settings = {"bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True}
+    producer = Producer(settings)
+    producer.produce(topic, b"%d" % value, on_delivery=lambda error, _: failures.append(error))
+    assert producer.flush(60) == 0
+    assert failures == [None]

@@ -18,11 +18,11 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewTopic
-from kazoo.client import KazooClient
 
 from moldau.testing.broker_process import BrokerProcess
 from moldau.testing.zookeeper_process import ZooKeeperProcess, zookeeper
 from tests.support.eventually import eventually
+from tests.support.patient_zookeeper import PatientZooKeeper
 
 SECONDS_MAX = 20
 READ_AGAIN_MAX = 1_000
@@ -52,7 +52,7 @@ class ClusterOfThree:
             )
             for n in range(3)
         ]
-        self.zookeeper = KazooClient(self.connect)
+        self.zookeeper = PatientZooKeeper(self.connect)
 
     def start(self) -> None:
         for broker in self.brokers:

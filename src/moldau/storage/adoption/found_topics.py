@@ -8,10 +8,11 @@ with a sentence that names it.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from moldau.model.names import NO_TOPIC_ID, TopicId, TopicPartition, topic_name_fault, uuid_text
+from moldau.storage.adoption.found_producers import next_producer_id
 from moldau.storage.adoption.kraft_metadata import KraftMetadata, read_kraft_metadata
 from moldau.storage.directories.meta_properties import MetaProperties, read_meta_properties
 from moldau.storage.log_files import (
@@ -24,7 +25,6 @@ from moldau.storage.log_files import (
 )
 from moldau.storage.log_state.checkpoint_files import CLEANER_FILE, read_epochs, read_offsets
 from moldau.storage.log_state.partition_metadata import read_topic_id
-from moldau.storage.log_state.producer_snapshots import read_snapshot, snapshot_offsets
 from moldau.storage.storage_faults import CorruptFile, StorageFault
 
 
@@ -85,7 +85,9 @@ def look_around(log_directories: Sequence[str]) -> FoundCluster:
     names = sorted({partition.topic for partition in places})
     topics = [_topic(name, places, compacted, metadata) for name in names]
     others = {} if metadata is None else metadata.others
-    return FoundCluster(meta, topics, _next_producer_id(places.values()), left_alone, others)
+    given_out = 0 if metadata is None else metadata.producer_id_next
+    producer_id_next = max(given_out, next_producer_id(places))
+    return FoundCluster(meta, topics, producer_id_next, left_alone, others)
 
 
 def _common_meta(log_directories: Sequence[str]) -> MetaProperties:
@@ -153,15 +155,3 @@ def _compacted_topics(directory: str) -> set[str]:
     except CorruptFile:
         return set()
     return {partition.topic for partition in cleaned}
-
-
-def _next_producer_id(paths: Iterable[str]) -> int:
-    largest = -1
-    for path in paths:
-        for offset in snapshot_offsets(os.listdir(path)):
-            try:
-                entries = read_snapshot(path, offset)
-            except CorruptFile:
-                continue
-            largest = max([largest, *(entry.producer_id for entry in entries)])
-    return largest + 1

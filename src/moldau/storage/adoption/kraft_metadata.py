@@ -2,7 +2,8 @@
 
 Read are its newest snapshot (`<offset>-<epoch>.checkpoint`) and the segments, whose records each
 hold a frame version, a type, a version and a message (KIP-631): topics, their partitions and their
-settings. What else of the cluster is kept there is only counted, so that it can be named.
+settings, and how far producer ids were given out. What else of the cluster is kept there is only
+counted, so that it can be named.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Kind(IntEnum):
     TOKEN = 10
     SCRAM_USER = 11
     QUOTA = 14
+    PRODUCER_IDS = 15
     ACL = 18
     ACL_REMOVED = 19
     SCRAM_USER_REMOVED = 22
@@ -40,6 +42,8 @@ class KraftMetadata(NamedTuple):
     """Overrides by topic; also of topics that are gone since."""
     partition_counts: Mapping[TopicId, int]
     """Of topics that are there, on whichever brokers."""
+    producer_id_next: int
+    """All ids before it have been given to brokers, to hand them out."""
     others: Mapping[str, int]
     """How many there are of what is not about topics, by a name for people."""
 
@@ -53,7 +57,7 @@ def read_kraft_metadata(directory: str) -> KraftMetadata:
             found.apply(record.value or b"")
     counts = {topic: len(partitions) for topic, partitions in found.partitions.items()}
     others = {name: len(keys) for name, keys in sorted(found.others.items()) if keys}
-    return KraftMetadata(found.configs, counts, others)
+    return KraftMetadata(found.configs, counts, found.producer_id_next, others)
 
 
 def _records(content: bytes) -> Iterator[Record]:
@@ -67,6 +71,7 @@ class _Found:
     def __init__(self) -> None:
         self.configs: dict[str, dict[str, str]] = {}
         self.partitions: dict[TopicId, set[int]] = {}
+        self.producer_id_next = 0
         self.others: dict[str, set[object]] = {}
 
     def apply(self, value: bytes) -> None:
@@ -92,6 +97,10 @@ class _Found:
                 self._other("passwords of users (SCRAM)", key, kind == Kind.SCRAM_USER)
             case Kind.QUOTA:
                 self._quota(frame)
+            case Kind.PRODUCER_IDS:
+                # To which broker, in which epoch of it, and where the next block begins.
+                frame.take(4 + 8)
+                self.producer_id_next = int.from_bytes(frame.take(8))
             case Kind.TOKEN:
                 self._other("delegation tokens", value, True)
 
