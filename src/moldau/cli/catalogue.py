@@ -79,6 +79,11 @@ COMMANDS = {
         "moldau.cli.snapshots.fork",
         "start a broker that begins with what another one holds",
     ),
+    "backup": (
+        "moldau.cli.backup.backup",
+        "keep what a cluster holds in a directory, and prove it",
+    ),
+    "restore": ("moldau.cli.backup.restore", "bring topics and groups back from a backup"),
     "pipeline": ("moldau.cli.pipeline", "look into pipelines on Spark"),
     "jmx": ("moldau.cli.servers.jmx", "print a broker's metrics by the names of MBeans"),
     "run-class": ("moldau.cli.run_class", "run a tool or a demo by its class"),

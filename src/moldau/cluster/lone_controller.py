@@ -134,6 +134,31 @@ class LoneController:
         command = CreateTopics(tuple(topics), draws, defaults, validate_only)
         return await self._submit(command)
 
+    async def create_restored(
+        self, topics: Mapping[TopicId, NewTopic], *, validate_only: bool = False
+    ) -> None:
+        """Topics whose logs are there already, under these ids: all or none. Raises ApiError."""
+        config = self._config()
+        defaults = TopicDefaults(config.num_partitions, config.default_replication_factor)
+        for topic_id in topics:
+            if topic_id in self.image.topic_names:
+                name = self.image.topic_names[topic_id]
+                text = f"The topic id {uuid_text(topic_id)} is that of {name}."
+                raise ApiError(Error.TOPIC_ALREADY_EXISTS, text)
+        command = CreateTopics(
+            tuple(topics.values()),
+            tuple(self._draw()._replace(topic_id=topic_id) for topic_id in topics),
+            defaults,
+            validate_only,
+            all_or_none=True,
+        )
+        for row in await self._submit(command):
+            if isinstance(row, ApiError):
+                raise row
+
+    def draw_topic_id(self) -> TopicId:
+        return self._draw_id()
+
     async def create_missing(self, topics: Sequence[NewTopic]) -> list[ApiError]:
         """Topics that somebody asked for by name; the refusals."""
         return [row for row in await self.create_topics(topics) if isinstance(row, ApiError)]
@@ -186,6 +211,10 @@ class LoneController:
     async def allocate_producer_ids(self) -> range:
         """A block of ids that nobody was given before, and nobody will be given again."""
         return await self._submit(AllocateProducerIds(self._node_id))
+
+    async def pass_producer_ids(self, last: int) -> None:
+        """From now on all blocks are behind this id."""
+        await self._submit(AllocateProducerIds(self._node_id, last))
 
     async def close(self) -> None:
         """Answer whoever waits and end the term; the store is the caller's to close."""

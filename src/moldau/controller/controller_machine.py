@@ -47,6 +47,7 @@ class CreateTopics(Command[list[TopicCreated | ApiError]]):
     """One per topic."""
     defaults: TopicDefaults
     validate_only: bool = False
+    all_or_none: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ class RegisterBroker(Command[None]):
 @dataclass(frozen=True, slots=True)
 class AllocateProducerIds(Command[range]):
     broker: BrokerId
+    above: int = -1
+    """Only ids behind this one."""
 
 
 Row = Fact | ApiError | None
@@ -123,8 +126,8 @@ class ControllerMachine:
                 return self._update_features(updates, validate_only, token)
             case RegisterBroker(node):
                 return Decision((Volatile(BrokerRegistered(node)),), replies=(Reply(token, None),))
-            case AllocateProducerIds(broker):
-                return self._allocate_producer_ids(broker, token)
+            case AllocateProducerIds(broker, above):
+                return self._allocate_producer_ids(broker, above, token)
             case _:
                 raise AssertionError(f"unknown command {command!r}")
 
@@ -144,6 +147,8 @@ class ControllerMachine:
         size = sum(1 + len(row.partitions) for row in rows if isinstance(row, TopicCreated))
         if size > rules.PARTITIONS_PER_REQUEST_MAX:
             return [rules.too_many_partitions() for _ in rows]
+        if command.all_or_none:
+            return next(([row for _ in rows] for row in rows if isinstance(row, ApiError)), rows)
         return rows
 
     def _delete(self, command: DeleteTopics) -> Sequence[TopicDeleted | ApiError]:
@@ -234,9 +239,9 @@ class ControllerMachine:
         facts = () if fact is None or validate_only else (fact,)
         return Decision(facts, replies=(Reply(token, None),))
 
-    def _allocate_producer_ids(self, broker: BrokerId, token: Token) -> Decision:
+    def _allocate_producer_ids(self, broker: BrokerId, above: int, token: Token) -> Decision:
         try:
-            ids = next_block(self.state.producer_id_next)
+            ids = next_block(max(self.state.producer_id_next, above + 1))
         except ApiError as refusal:
             return Decision.reply(token, refusal)
         return Decision((ProducerIdsAllocated(broker, ids),), replies=(Reply(token, ids),))

@@ -14,12 +14,18 @@ from moldau.transactions.producer_id_blocks import ProducerIds
 class ProducerIdSource:
     """Producer ids from blocks that the controller allots; fetches the next block when one ends."""
 
-    __slots__ = ("_allocate", "_fetch", "_ids")
+    __slots__ = ("_above", "_allocate", "_fetch", "_ids")
 
     def __init__(self, allocate: Callable[[], Awaitable[range]]) -> None:
         self._allocate = allocate
         self._ids = ProducerIds()
         self._fetch: asyncio.Task[None] | None = None
+        self._above = -1
+
+    def pass_by(self, last: int) -> None:
+        """Give nobody an id up to this one; the controller allots only others by now."""
+        self._above = max(self._above, last)
+        self._ids = ProducerIds()
 
     async def next(self) -> int:
         while (producer_id := self._ids.take()) is None:
@@ -31,6 +37,10 @@ class ProducerIdSource:
 
     async def _fetch_block(self) -> None:
         try:
-            self._ids.grant(await self._allocate())
+            block = await self._allocate()
+            while block.start <= self._above:
+                # It was asked for before that changed.
+                block = await self._allocate()
+            self._ids.grant(block)
         finally:
             self._fetch = None

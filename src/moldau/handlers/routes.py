@@ -243,6 +243,16 @@ def _snapshots() -> Handlers:
     }
 
 
+def _restores() -> Handlers:
+    from moldau.handlers.admin import restores as served
+
+    return {
+        20010: served.begin_restore,
+        20011: served.append_restored,
+        20012: served.end_restore,
+    }
+
+
 def _topic_partitions() -> Handlers:
     from moldau.handlers.topic_data import topic_partitions as served
 
@@ -333,6 +343,9 @@ ROUTES: dict[int, Route] = {
         Route(20000, _snapshots, 0, 0),
         Route(20001, _snapshots, 0, 0),
         Route(20002, _snapshots, 0, 0),
+        Route(20010, _restores, 0, 0),
+        Route(20011, _restores, 0, 0),
+        Route(20012, _restores, 0, 0),
     )
 }
 """One row per API, by key."""

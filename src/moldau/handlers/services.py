@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from moldau.replication.fetch_sessions import FetchSessions
     from moldau.replication.metadata_cache import ClusterView
     from moldau.replication.replicas import Replicas
+    from moldau.storage.restores.restoring import Restores
     from moldau.storage.snapshots.snapshot_taking import Snapshots
 
 
@@ -169,6 +170,8 @@ class Services:
     answers: AnswerCells = field(default_factory=AnswerCells)
     """What became of requests, for the metrics."""
     snapshots: Callable[[], Snapshots] | None = None
+    """None where the broker is one of several."""
+    restores: Callable[[], Restores] | None = None
     """None where the broker is one of several."""
     member: ClusterMember | None = None
     """None where the broker stands alone."""

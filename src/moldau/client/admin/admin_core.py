@@ -17,6 +17,7 @@ from moldau.client.admin.groups_admin import GroupsAdmin
 from moldau.client.admin.offsets_admin import OffsetsAdmin
 from moldau.client.admin.partitions_admin import PartitionsAdmin
 from moldau.client.admin.quotas_admin import QuotasAdmin
+from moldau.client.admin.restores_admin import RestoresAdmin
 from moldau.client.admin.security_admin import SecurityAdmin
 from moldau.client.admin.snapshots_admin import SnapshotsAdmin
 from moldau.client.admin.tokens_admin import TokensAdmin
@@ -44,6 +45,7 @@ class AdminCore(
     QuotasAdmin,
     TokensAdmin,
     SnapshotsAdmin,
+    RestoresAdmin,
 ):
     def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         self.config, warnings = AdminConfig.parse(config, **settings)

@@ -7,6 +7,7 @@ refusal; `machine.py` puts the rows of a request together.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from moldau.config.setting_definition import ConfigError
@@ -37,6 +38,8 @@ class NewTopic(NamedTuple):
     assignments: tuple[tuple[int, Replicas], ...] = ()
     """Partition and its brokers, if the client places them itself."""
     configs: Mapping[str, str | None] = {}
+    leader_epochs: tuple[int, ...] = ()
+    """What each partition begins with, if its log is not new."""
 
 
 class NewPartitions(NamedTuple):
@@ -69,9 +72,13 @@ def create(
         rows = _manual_rows(state, topic)
     else:
         rows = _placed_rows(state, topic, draw.start, defaults)
-    return TopicCreated(
-        topic.name, draw.topic_id, _new_partitions(rows, state.cluster.brokers), configs
-    )
+    partitions = _new_partitions(rows, state.cluster.brokers)
+    if topic.leader_epochs:
+        partitions = tuple(
+            replace(partition, leader_epoch=epoch)
+            for partition, epoch in zip(partitions, topic.leader_epochs, strict=True)
+        )
+    return TopicCreated(topic.name, draw.topic_id, partitions, configs)
 
 
 def grow(state: ControllerState, wanted: NewPartitions) -> PartitionsAdded:

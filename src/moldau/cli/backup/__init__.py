@@ -1,0 +1,1 @@
+"""Backup and restore, and the proof that a backup is whole."""

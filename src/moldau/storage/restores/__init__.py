@@ -1,0 +1,1 @@
+"""Restores: partitions appended as a follower would, that become topics all at once."""
