@@ -8,6 +8,7 @@ yet is settled by `Settle`, which knows how the transaction ended.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from moldau.backup.moments import GroupRow
@@ -21,7 +22,6 @@ from moldau.client.serialization.coordinator_records import (
 )
 from moldau.records.batch import BatchHeader, Buffer, whole_headers
 from moldau.records.batch_codec import ControlType, Record, decode_batch, decode_marker
-from moldau.transactions.transaction_states import State
 from moldau.wire.primitives import DecodeError
 
 Key = tuple[str, str, int]
@@ -140,6 +140,16 @@ class TransactionState(NamedTuple):
     producer_id: int
     producer_epoch: int
     status: int
+
+
+class State(IntEnum):
+    """As the transaction log numbers them; those that matter here."""
+
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
 
 
 DECIDED = (State.PREPARE_COMMIT, State.PREPARE_ABORT)

@@ -8,6 +8,7 @@ leaves nothing. Then groups get their offsets, and all of it is read back and co
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
@@ -68,6 +69,7 @@ async def restore(
     ]
     progress.begins(_records(plan))
     restore_id = await _begin(target, topics)
+    is_done = False
     try:
         works = [
             _Appending(target, restore_id, plan, topic, partition, progress).run
@@ -76,13 +78,12 @@ async def restore(
         ]
         partitions = await _all(works, at_once)
         await admin.end_restore(restore_id, is_wanted=True, producer_id_last=plan.producer_id_last)
-    except BaseException:
-        try:
-            await asyncio.shield(admin.end_restore(restore_id, is_wanted=False))
-        except (KafkaError, asyncio.CancelledError):
-            # Whatever is there is no topic, and goes by itself.
-            pass
-        raise
+        is_done = True
+    finally:
+        if not is_done:
+            # Should this not arrive, then it goes by itself: it is no topic.
+            with contextlib.suppress(KafkaError):
+                await admin.end_restore(restore_id, is_wanted=False)
     groups = clamped(plan.groups, {each.place: each.offset_end for each in partitions})
     return Restored(tuple(partitions), groups, await move_groups(target, groups))
 

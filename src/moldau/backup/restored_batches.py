@@ -1,8 +1,7 @@
 """The batches of a partition as they are restored: from the backup's files up to the cut, and then
 the markers that end what is open there.
 
-A batch that the cut goes through keeps its offsets and sequence numbers and loses the records
-behind the cut, as if compaction had taken them.
+A batch that the cut goes through loses the records behind it, and ends there.
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ def _first_late(view: memoryview, position: int, until_ms: int | None) -> int | 
 
 
 def shortened(batch: memoryview, header: BatchHeader, cut: int) -> bytes:
-    """The batch without its records from offset `cut` on; it still ends where it ended."""
+    """The batch without its records from offset `cut` on."""
     records: list[Record] = [each for each in decode_batch(batch) if each.offset < cut]
     base_timestamp = records[0].timestamp if records else header.base_timestamp
     deltas = [each.offset - header.base_offset for each in records]
@@ -146,6 +145,7 @@ def shortened(batch: memoryview, header: BatchHeader, cut: int) -> bytes:
     return bytes(
         assemble(
             header._replace(
+                last_offset_delta=cut - 1 - header.base_offset,
                 base_timestamp=base_timestamp,
                 max_timestamp=header.max_timestamp if is_append_time else max(stamps, default=-1),
                 record_count=len(records),

@@ -71,6 +71,7 @@ class Restores:
         self._topics: Sequence[WantedTopic] = ()
         self._staged: dict[TopicPartition, StagedLog] = {}
         self._appends = 0
+        self._ending: asyncio.Task[None] | None = None
         self._watch: asyncio.TimerHandle | None = None
 
     async def begin(self, topics: Sequence[WantedTopic]) -> str:
@@ -87,6 +88,7 @@ class Restores:
             raise ApiError(Error.INVALID_REQUEST, reason)
         _check(topics)
         async with self._turn:
+            await self._settled()
             await self._create([_ready(topic, ()) for topic in topics], True)
             self._give_up("another one begins")
             try:
@@ -115,28 +117,38 @@ class Restores:
     async def end(self, restore_id: str, is_wanted: bool, producer_id_last: int) -> None:
         """Make topics of what was appended, or nothing. Raises ApiError; then it is nothing."""
         async with self._turn:
+            await self._settled()
             self._check(restore_id)
             if not is_wanted:
                 self._give_up("it is not wanted any more")
                 return
             # Nothing may be appended from here on.
             self._id = ""
-            staged, topics = list(self._staged.values()), self._topics
-            try:
-                await self._close(staged)
-                await self._pass_producer_ids(producer_id_last)
-                await self._place(staged)
-                await self._create(
-                    [_ready(topic, self._epochs_of(topic)) for topic in topics], False
-                )
-            except StorageFault as fault:
+            # Whoever asked may go away meanwhile: it is ended all the same, or taken back.
+            self._ending = asyncio.create_task(self._end(producer_id_last))
+            await asyncio.shield(self._ending)
+
+    async def _end(self, producer_id_last: int) -> None:
+        staged, topics = list(self._staged.values()), self._topics
+        is_done = False
+        try:
+            await self._close(staged)
+            await self._pass_producer_ids(producer_id_last)
+            await self._place(staged)
+            await self._create([_ready(topic, self._epochs_of(topic)) for topic in topics], False)
+            is_done = True
+        except StorageFault as fault:
+            raise ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)) from fault
+        finally:
+            if not is_done:
                 self._take_back()
-                raise ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)) from fault
-            except BaseException:
-                self._take_back()
-                raise
-            self._staged = {}
-            log.info("Restored %d topics with %d partitions", len(topics), len(staged))
+        self._staged = {}
+        log.info("Restored %d topics with %d partitions", len(topics), len(staged))
+
+    async def _settled(self) -> None:
+        """Until the one before is over, whose asker has gone."""
+        if self._ending is not None and not self._ending.done():
+            await asyncio.wait([self._ending])
 
     def _check(self, restore_id: str) -> None:
         if not self._id or restore_id != self._id:
