@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Producer
 
 import moldau.testing
+from moldau import ConsumerRecord
 from moldau.admin import ConfigResource, NewTopic, TopicPartition
 from moldau.client.admin.admin_core import AdminCore
 from moldau.client.admin.restores_admin import TopicToRestore
@@ -210,7 +211,7 @@ def test_a_restore_that_is_cut_off_leaves_nothing(
 
 
 def test_drill_a_wrong_retention_has_deleted_records(broker: LocalBroker, tmp_path: Path) -> None:
-    create(broker.bootstrap, "kept", **{"segment.bytes": "1048576"})
+    create(broker.bootstrap, "kept")
     produce(broker.bootstrap, "kept", range(3000), size=1000)
     back_up(broker.bootstrap, tmp_path, "--topics", "kept")
     admin, resource = broker.admin(), ConfigResource.topic("kept")
@@ -239,7 +240,7 @@ def test_drill_a_deleted_topic_comes_back_with_its_groups(
     assert committed is not None and committed.offset == 60
     with broker.consumer(group_id="readers", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["lost"])
-        records = []
+        records: list[ConsumerRecord] = []
         deadline = time.monotonic() + 30
         while len(records) < 40 and time.monotonic() < deadline:
             records += consumer.poll(1)
@@ -329,7 +330,7 @@ def test_a_directory_packed_by_tar_while_the_broker_is_stopped_is_a_backup(tmp_p
     shutil.rmtree(tmp_path / "kafka")
     again = tmp_path / "again" / "data"
     again.mkdir(parents=True)
-    unpack = ["tar", "-xzf", archive, "-C", again, "--strip-components", "2"]
+    unpack = ("tar", "-xzf", str(archive), "-C", str(again), "--strip-components", "2")
     subprocess.run(unpack, check=True)
     with BrokerProcess(tmp_path / "again") as second:
         assert read(second.bootstrap, "BackupTopic") == ["Test"]

@@ -42,6 +42,7 @@ from moldau.backup.moments import (
     directory_of,
     read_chain,
 )
+from moldau.backup.progress import Progress
 from moldau.model.names import TopicPartition
 
 SEGMENT_BYTES = 1 << 30
@@ -78,15 +79,6 @@ class Round(NamedTuple):
     tries: int
 
 
-class Progress:
-    """Hears how far it is; commands show it."""
-
-    def begins(self, total_records: int) -> None:
-        """So many offsets are to be copied."""
-
-    def copied(self, raw_bytes: int) -> None: ...
-
-
 class Backup:
     def __init__(
         self,
@@ -96,20 +88,22 @@ class Backup:
         *,
         segment_bytes: int = SEGMENT_BYTES,
         at_once: int = AT_ONCE,
-        progress: Progress | None = None,
+        progress: Progress,
     ) -> None:
         self._source = source
         self._directory = directory
         self._selection = selection
         self._segment_bytes = segment_bytes
         self._at_once = at_once
-        self._progress = progress or Progress()
+        self._progress = progress
         self._chain: Chain | None = None
 
     async def round(self) -> Round:
         """Raises BackupFault, KafkaError."""
         started = time.monotonic()
-        chain = self._chain = self._chain or await asyncio.to_thread(read_chain, self._directory)
+        chain = self._chain
+        if chain is None:
+            chain = self._chain = await asyncio.to_thread(read_chain, self._directory)
         last = chain.last
         if last is not None and last.cluster_id != self._source.cluster_id:
             raise BackupFault(
@@ -166,8 +160,7 @@ class _Work:
         progress = self._backup._progress
         progress.begins(sum(max(0, each.offset_end - each.offset_start) for each in wanted))
         works = [
-            PartitionCopy(source, each, self._look(each.place), progress.copied).run
-            for each in wanted
+            PartitionCopy(source, each, self._look(each.place), progress).run for each in wanted
         ]
         try:
             copied = await gather_some(works, self._backup._at_once)

@@ -22,14 +22,13 @@ from moldau.backup.batch_files import (
 from moldau.backup.batch_scan import BatchScan, OpenTransaction, whole_batches
 from moldau.backup.cluster_source import ClusterSource
 from moldau.backup.moments import FileRow
+from moldau.backup.progress import Progress
 from moldau.client.shared.client_errors import KafkaError
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 
 Look = Callable[[memoryview], None]
 """Sees every chunk that is copied, in order."""
-Progress = Callable[[int], None]
-"""Hears of bytes."""
 EMPTY_TRIES = 3
 """What an answer without records means is asked again: the rest may be a gap."""
 
@@ -52,12 +51,12 @@ class Copied(NamedTuple):
 
 class PartitionCopy:
     def __init__(
-        self, source: ClusterSource, wanted: Wanted, look: Look | None, has_copied: Progress
+        self, source: ClusterSource, wanted: Wanted, look: Look | None, progress: Progress
     ) -> None:
         self._source = source
         self._wanted = wanted
         self._look = look
-        self._has_copied = has_copied
+        self._progress = progress
         self._open = {each.producer_id: each for each in wanted.open}
         self._rows: list[FileRow] = []
         self._offset = wanted.offset_start
@@ -117,8 +116,8 @@ class PartitionCopy:
                 self._look(chunk)
         self._open = scan.open
         self._rows.append(FileRow(name, *span, scan.counts, *reading.written))
+        self._progress.copied(scan.counts.raw_bytes, span[1] - self._offset)
         self._offset = span[1]
-        self._has_copied(scan.counts.raw_bytes)
         return True
 
     # What is missing
@@ -139,8 +138,8 @@ class PartitionCopy:
             self._look(batches)
         assert self._file is not None
         self._writing = asyncio.create_task(asyncio.to_thread(self._file.add, batches))
+        self._progress.copied(len(batches), offset_next - self._offset)
         self._offset = offset_next
-        self._has_copied(len(batches))
 
     async def _next_batches(self) -> tuple[memoryview, int]:
         wanted = self._wanted

@@ -219,7 +219,9 @@ def _moment(node: dict[str, Any]) -> Moment:
             **node,
             "topics": {name: _topic(row) for name, row in node["topics"].items()},
             "files": {
-                place: tuple(FileRow(*row[:3], Counts(*row[3]), *row[4:]) for row in rows)
+                place: tuple(
+                    FileRow(row[0], row[1], row[2], Counts(*row[3]), row[4], row[5]) for row in rows
+                )
                 for place, rows in node["files"].items()
             },
             "groups": {

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from moldau.backup.backup_faults import BackupFault
 from moldau.backup.cluster_source import ClusterSource, gather_some
 from moldau.backup.moments import GroupRow
+from moldau.backup.progress import Progress
 from moldau.backup.restore_plan import Plan, PlannedPartition, PlannedTopic
 from moldau.backup.restored_batches import RestoredBatches, Sum
 from moldau.client.admin.restores_admin import TopicToRestore
@@ -26,12 +27,6 @@ from moldau.records.batch import Buffer, whole_headers
 
 APPEND_BYTES = 4 * 1024 * 1024
 AT_ONCE = 4
-
-
-class Progress(Protocol):
-    def begins(self, total_offsets: int) -> None: ...
-
-    def copied(self, raw_bytes: int, offsets: int = 0) -> None: ...
 
 
 class RestoredPartition(NamedTuple):
@@ -102,7 +97,7 @@ async def _begin(target: ClusterSource, topics: list[TopicToRestore]) -> str:
         raise BackupFault(f"the restore cannot begin: {error.message}") from error
 
 
-async def _all(works: list[object], at_once: int) -> list[RestoredPartition]:
+async def _all(works: Iterable[Any], at_once: int) -> list[RestoredPartition]:
     try:
         return await gather_some(works, at_once)
     except ExceptionGroup as faults:

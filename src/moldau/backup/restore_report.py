@@ -9,7 +9,8 @@ from typing import NamedTuple
 from moldau.backup.batch_scan import BatchScan, whole_batches
 from moldau.backup.cluster_source import ClusterSource, gather_some
 from moldau.backup.moments import GroupRow
-from moldau.backup.raw_restore import Progress, Restored, RestoredPartition
+from moldau.backup.progress import Progress
+from moldau.backup.raw_restore import Restored, RestoredPartition
 from moldau.backup.restored_batches import Sum
 from moldau.client.shared.client_errors import KafkaError
 from moldau.model.names import TopicPartition

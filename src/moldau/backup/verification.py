@@ -5,20 +5,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from moldau.backup.backup_faults import Damaged
 from moldau.backup.batch_files import PARTIAL_SUFFIX, Reading
 from moldau.backup.batch_scan import BatchScan
 from moldau.backup.moments import DATA, FileRow, data_path, read_chain
+from moldau.backup.progress import Progress
 from moldau.records.batch import CRC_START, Buffer, whole_headers
 from moldau.records.checksum import crc32c
-
-
-class Reader(Protocol):
-    def begins(self, total_offsets: int) -> None: ...
-
-    def copied(self, raw_bytes: int, offsets: int = 0) -> None: ...
 
 
 class Verified(NamedTuple):
@@ -29,7 +24,7 @@ class Verified(NamedTuple):
     faults: tuple[str, ...]
 
 
-def verify(directory: str, progress: Reader) -> Verified:
+def verify(directory: str, progress: Progress) -> Verified:
     try:
         chain = read_chain(directory)
     except Damaged as damaged:

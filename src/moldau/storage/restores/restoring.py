@@ -12,6 +12,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from moldau.model.cluster import INTERNAL_TOPICS
@@ -167,7 +168,7 @@ class Restores:
                 parent = parents[number % len(parents)]
                 number += 1
                 place = Place(place_of, topic.topic_id, parent, settings, start)
-                loaded = await _aside(lambda place=place: place.make(self._logs))
+                loaded = await _aside(partial(place.make, self._logs))
                 self._staged[place_of] = StagedLog(self._logs, place, loaded)
 
     async def _close(self, staged: Sequence[StagedLog]) -> None:
