@@ -298,16 +298,11 @@ def names_of_callables() -> set[str]:
 
 
 CALLABLES = {"Callable", *names_of_callables()}
-MAY_BE_ASKED = {
-    # How much memory is left for all machines of a kind: none of them can know it by itself, and
-    # a number told earlier would let many of them together pass the bound.
-    "Room",
-}
 
 
 def is_callable(annotation: ast.expr | None) -> bool:
     words = set() if annotation is None else set(re.findall(r"\w+", ast.unparse(annotation)))
-    return not words.isdisjoint(CALLABLES - MAY_BE_ASKED)
+    return not words.isdisjoint(CALLABLES)
 
 
 def side_doors(name: str, text: str) -> Iterator[str]:

@@ -21,8 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from moldau.model.names import TopicPartition
 from moldau.records.batch import DELETE_HORIZON_FLAG, BatchHeader, read_header
 from moldau.records.batch_codec import Record, decode_batch
-from moldau.storage.compaction.compaction_job import CleanerSettings
-from moldau.storage.compaction.compaction_scheduler import Cleaner
+from moldau.storage.compaction.compaction_scheduler import Cleaner, CleanerSettings
 from moldau.storage.directories.log_store import LogStore
 from moldau.storage.log_state.checkpoint_files import CLEANER_FILE, read_offsets
 from tests.support.apache_kafka import ApacheKafka

@@ -18,8 +18,8 @@ from moldau.records.batch_codec import (
     encode_marker,
 )
 from moldau.records.compression import Codec
-from moldau.storage.compaction.compaction_job import CleanerSettings, InThread, RoundRunner
-from moldau.storage.compaction.compaction_scheduler import Cleaner
+from moldau.storage.compaction.compaction_job import InThread, RoundRunner
+from moldau.storage.compaction.compaction_scheduler import Cleaner, CleanerSettings
 from moldau.storage.directories.storage_threads import Threads
 from moldau.storage.log.partition_log import Appended, PartitionLog
 from moldau.storage.log_state.producer_state import Origin

@@ -98,6 +98,10 @@ class Node:
         producer_ids = ProducerIdSource(self.controller.allocate_producer_ids)
         self.coordinators = self._new_coordinators(producer_ids)
         self.quotas_seen: list[Quotas] = []
+        user_credentials = UserCredentials(
+            self.tree, clock=self.clock, timers=self.timers, is_alone=True
+        )
+        client_quotas = self._client_quotas()
         self.on = Services(
             node_id=NODE_ID,
             config=self.config,
@@ -116,10 +120,8 @@ class Node:
             timers=self.timers,
             clock=self.clock,
             log_levels=Levels(),
-            user_credentials=UserCredentials(
-                self.tree, clock=self.clock, timers=self.timers, is_alone=True
-            ),
-            client_quotas=self._client_quotas(),
+            user_credentials=lambda: user_credentials,
+            client_quotas=lambda: client_quotas,
         )
 
     def _client_quotas(self) -> ClientQuotas:

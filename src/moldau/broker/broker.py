@@ -16,7 +16,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau import __version__
-from moldau.broker.access.quota_keeper import ClientQuotaKeeper
 from moldau.broker.access.security_parts import SecurityParts
 from moldau.broker.advertised_addresses import advertised_by, listeners_of, socket_settings_of
 from moldau.broker.background_jobs import Background
@@ -46,7 +45,6 @@ from moldau.metadata.store import MetadataStore, StoreError
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.net.acceptor import BindFault, Listener
 from moldau.net.server import Server
-from moldau.net.tls.pem_blocks import StoreFault
 from moldau.replication.delayed_requests import Waiting
 from moldau.replication.fetch_sessions import FetchSessions
 from moldau.replication.replicas import Replicas
@@ -140,7 +138,7 @@ class Broker:
             self._loading = self._loop.run_in_executor(None, self._logs.load)
             await asyncio.shield(self._loading)
             await self._build()
-        except (BindFault, ConfigError, StorageFault, StoreError, StoreFault) as fault:
+        except (BindFault, ConfigError, StorageFault, StoreError) as fault:
             raise StartFault(str(fault)) from fault
         self._enter(State.RUNNING)
         log.info("[KafkaServer id=%d] started", self.config.node_id)
@@ -170,10 +168,14 @@ class Broker:
 
     async def _open_cluster(self, logs: LogStore) -> MetadataStore:
         from moldau.broker.cluster_parts import ClusterParts
+        from moldau.net.tls.pem_blocks import StoreFault
 
-        self._cluster = cluster = await ClusterParts.open(
-            lambda: self.config, self._around, timers=self._timers, follow=self._follow_cluster
-        )
+        try:
+            self._cluster = cluster = await ClusterParts.open(
+                lambda: self.config, self._around, timers=self._timers, follow=self._follow_cluster
+            )
+        except StoreFault as fault:
+            raise StartFault(str(fault)) from fault
         log.info("Cluster ID = %s", cluster.cluster_id)
         logs.claim_cluster(cluster.cluster_id)
         for directory in logs.online:
@@ -255,14 +257,12 @@ class Broker:
         dispatch = Dispatch(
             *(routes_of(services), services, self._loop, lanes),
             authorizer=services.authorizer,
-            quotas=services.quotas,
             answers=services.answers,
         )
         settings = socket_settings_of(self.config)
         server = self._around.server_type(self._loop, settings, dispatch, OVERLAPPING)
         assert self._security is not None
-        self._security.quotas.on_change = partial(_quotas_changed, server, self._security.quotas)
-        self._security.address_quotas.keep(server.connection_rates)
+        self._security.keep_quotas(server, dispatch, services)
         entrance = self._security.entrance
         bound = [server.bind(each, entrance(each)) for each in listeners_of(self.config)]
         self._loggers.tell_requests_of(server)
@@ -308,7 +308,6 @@ class Broker:
             log_levels=self._loggers,
             user_credentials=self._security.user_credentials,
             client_quotas=self._security.client_quotas,
-            quotas=self._security.quotas,
             passwords=self._security.passwords,
             delegation_tokens=self._security.delegation_tokens,
             access_lists=self._security.access_lists,
@@ -443,8 +442,3 @@ class Broker:
         self._threads.shutdown()
         self._enter(State.NOT_RUNNING)
         log.info("[KafkaServer id=%d] shut down completed", node_id)
-
-
-def _quotas_changed(server: Server, quotas: ClientQuotaKeeper) -> None:
-    server.forget_callers()
-    server.take_loop_time(quotas.counts_time)

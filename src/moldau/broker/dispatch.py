@@ -67,7 +67,7 @@ class Dispatch:
         answers: AnswerCells | None = None,
     ) -> None:
         self._authorizer = authorizer
-        self._quotas = quotas
+        self.quotas = quotas
         self._answers = answers or AnswerCells()
         self._routes = routes
         self._services = services
@@ -92,13 +92,17 @@ class Dispatch:
             raise Disconnect("its handler cannot be loaded") from None
         call = caller.call
         try:
-            if caller.lane is not None:
-                begun_ns = perf_counter_ns() if caller.is_counted else 0
-                answer = caller.lane(frame, caller.body_position, call.version, correlation_id)
-                if answer is not None:
-                    if begun_ns:
+            lane = caller.lane
+            if lane is not None:
+                if caller.is_counted:
+                    begun_ns = perf_counter_ns()
+                    answer = lane(frame, caller.body_position, call.version, correlation_id)
+                    if answer is not None:
                         return self._settle(connection, caller, answer, len(frame), begun_ns)
-                    return [answer]
+                else:
+                    answer = lane(frame, caller.body_position, call.version, correlation_id)
+                    if answer is not None:
+                        return [answer]
             request = self._decode_inline(caller, frame)
             if request is not None:
                 coroutine = caller.function(request, caller.context_of(frame), self._services)
@@ -132,7 +136,7 @@ class Dispatch:
     ) -> list[Chunk] | Answer:
         """The short way has answered a client that has a quota: then it may have to wait."""
         local_ns = perf_counter_ns() - begun_ns
-        throttle_ms = self._quotas.settle_produce(caller.context, request_bytes, local_ns)
+        throttle_ms = self.quotas.settle_produce(caller.context, request_bytes, local_ns)
         lane = caller.call.lane
         if not throttle_ms or lane is None:
             return [answer]
@@ -202,7 +206,7 @@ class Dispatch:
         is_kept = position - START_BYTES <= HEADER_BYTES_KEPT
         rest = bytes(frame[START_BYTES:position]) if is_kept else b""
         call = self._calls[start]
-        caller = Caller(call, context, position, rest, self._authorizer, self._quotas)
+        caller = Caller(call, context, position, rest, self._authorizer, self.quotas)
         if call.is_old:
             caller.note_old(self._answers)
         if is_kept:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from moldau.cluster.tree.tree_layout import lay_out
 from moldau.config.broker_config import BrokerConfig
@@ -21,10 +22,12 @@ from moldau.metadata import paths
 from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
 from moldau.metadata.store import Create, Op, StoreError, Write
 from moldau.model.names import NO_TOPIC_ID, BrokerId
-from moldau.storage.adoption.found_topics import FoundCluster, FoundTopic, look_around
 from moldau.storage.directories.log_directory import LogDirectory
 from moldau.storage.log_files import sync_directory
 from moldau.storage.storage_faults import StorageFault
+
+if TYPE_CHECKING:
+    from moldau.storage.adoption.found_topics import FoundCluster, FoundTopic
 
 UNFINISHED_NAME = FILE_NAME + ".adopting"
 PRODUCER_IDS_BLOCK = 1000
@@ -34,6 +37,8 @@ OPS_MAX = 10_000
 
 def adopt(log_directories: Sequence[str]) -> FoundCluster:
     """Register what is found; raises StorageFault and leaves nothing behind if that cannot be."""
+    from moldau.storage.adoption.found_topics import look_around
+
     directories = [LogDirectory(path) for path in log_directories]
     for directory in directories:
         if not os.path.isdir(directory.path):

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from moldau.broker.background_jobs import Background
 from moldau.config.broker_config import BrokerConfig
 from moldau.model.clock import Clock
 from moldau.model.names import TopicPartition
 from moldau.replication.replicas import Replicas
-from moldau.storage.compaction.compaction_job import CleanerSettings
-from moldau.storage.compaction.compaction_process import InProcess
-from moldau.storage.compaction.compaction_scheduler import Cleaner
+from moldau.storage.compaction.compaction_scheduler import Cleaner, CleanerSettings
 from moldau.storage.directories.log_directory import LogDirectory
 from moldau.storage.directories.log_store import LogStore
 from moldau.storage.directories.storage_threads import OneThread
+
+if TYPE_CHECKING:
+    from moldau.storage.compaction.compaction_job import RoundRunner
 
 log = logging.getLogger("kafka.log.LogManager")
 
@@ -107,7 +109,7 @@ def plan_cleaner(
         settings=lambda: cleaner_settings(config()),
         clock=clock,
         new_thread=lambda: OneThread(loop.call_soon_threadsafe, "kafka-log-cleaner"),
-        new_runner=InProcess,
+        new_runner=_in_process,
     )
     if config().log_cleaner_enable:
 
@@ -116,6 +118,12 @@ def plan_cleaner(
 
         background.every("kafka-log-cleaner", backoff_ms, cleaner.look)
     return cleaner
+
+
+def _in_process() -> RoundRunner:
+    from moldau.storage.compaction.compaction_process import InProcess
+
+    return InProcess()
 
 
 def cleaner_settings(config: BrokerConfig) -> CleanerSettings:

@@ -24,13 +24,13 @@ from moldau.broker.broker_log.log_setup import BrokerLog, set_up_logging
 from moldau.broker.freed_memory import plan_trimming
 from moldau.config.broker_config import BrokerConfig
 from moldau.net.connection import Connection
-from moldau.net.loop_watch import watch_loop
 from moldau.records import batch_kernel
 
 log = logging.getLogger("kafka.server.KafkaServer")
 signal_log = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandler")
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+LOOP_WATCH = "MOLDAU_LOOP_WATCH"
 FREEZE_AGAIN_SECONDS = (5.0, 30.0, 120.0)
 COLLECT_AFTER = (20_000, 5, 20)
 """Objects that are made before a collection of the young, then rounds. Nearly everything is freed
@@ -111,7 +111,11 @@ class _Process:
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
         broker = Broker(self._config, loop)
-        watch = watch_loop(loop, lambda: broker.state.value)
+        watch = None
+        if os.environ.get(LOOP_WATCH):
+            from moldau.net.loop_watch import watch_loop
+
+            watch = watch_loop(loop, lambda: broker.state.value)
         upkeep = Background(loop)
         plan_trimming(upkeep)
         try:

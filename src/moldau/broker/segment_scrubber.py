@@ -9,15 +9,17 @@ from __future__ import annotations
 from asyncio import AbstractEventLoop
 from collections.abc import Awaitable, Callable
 from threading import Event
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.background_jobs import Background
 from moldau.config.broker_config import BrokerConfig
 from moldau.model.clock import Clock
-from moldau.net.peers import PeerCalls
 from moldau.replication.replicas import Replicas
 from moldau.storage.compaction.compaction_scheduler import Cleaner
 from moldau.storage.directories.log_store import LogStore
+
+if TYPE_CHECKING:
+    from moldau.net.peers import PeerCalls
 
 LOOK_INTERVAL_MS = 1_000
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 
 OPTIONS = "KAFKA_OPTS"
@@ -49,6 +48,10 @@ def log_flags(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _flags(text: str) -> Iterator[tuple[str, str]]:
     """Those that have a value, as -Dname=value."""
+    if not text:
+        return
+    import shlex
+
     try:
         words = shlex.split(text)
     except ValueError:

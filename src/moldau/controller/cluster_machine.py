@@ -7,7 +7,6 @@ bring. Each decision changes partitions, and what brokers have to be told follow
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from moldau.controller import cluster_commands as commands
 from moldau.controller.broker_requests.announcements import Announcements, StoppedReplica
@@ -80,7 +79,7 @@ class ClusterMachine(ControllerMachine):
         facts = tuple(f.fact if isinstance(f, Volatile) else f for f in decision.facts)
         announcements = Announcements(self.state, self._writer).add(facts)
         self._announce_more(command, facts, announcements)
-        return replace(decision, sends=announcements.sends())
+        return decision._replace(sends=announcements.sends())
 
     def _decide(self, command: object, token: Token, now: Now) -> Decision:
         match command:
@@ -145,7 +144,7 @@ class ClusterMachine(ControllerMachine):
             case commands.FollowElections(places):
                 decision = self._prefer(places, token)
                 node = AdminNodeRemoved(paths.PREFERRED_REPLICA_ELECTION)
-                return replace(decision, facts=(*decision.facts, node))
+                return decision._replace(facts=(*decision.facts, node))
             case commands.ElectOffline(topics):
                 return self._elect_offline(topics, token)
             case _:
@@ -179,7 +178,7 @@ class ClusterMachine(ControllerMachine):
         )
         going = set(command.deletions) if command.deletion_is_enabled else set()
         decision = self._settle(token, self.state.liveness, TookOver(), without=going)
-        return replace(decision, facts=(*decision.facts, *wanted))
+        return decision._replace(facts=(*decision.facts, *wanted))
 
     def _change_brokers(self, after: Liveness, token: Token) -> Decision:
         before = self.state.liveness
@@ -357,7 +356,7 @@ class ClusterMachine(ControllerMachine):
         elected = {place: self._preferred(place) for place, refusal in rows if refusal is None}
         if not elected:
             return decision
-        return replace(decision, facts=(*decision.facts, Volatile(PreferredElected(elected))))
+        return decision._replace(facts=(*decision.facts, Volatile(PreferredElected(elected))))
 
     def _preferred(self, place: TopicPartition) -> BrokerId:
         return self.state.cluster.topics[place.topic].partitions[place.partition].replicas[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.config.broker_config import BrokerConfig
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from moldau.controller.rules.reassignment_rules import Move
 
 
-@dataclass(frozen=True, slots=True)
 class CreateTopics(Command[list[TopicCreated | ApiError]]):
     topics: tuple[NewTopic, ...]
     draws: tuple[Draw, ...]
@@ -50,20 +48,17 @@ class CreateTopics(Command[list[TopicCreated | ApiError]]):
     all_or_none: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class DeleteTopics(Command[Sequence[TopicDeleted | ApiError | None]]):
     names: tuple[str, ...]
     is_enabled: bool = True
     """delete.topic.enable"""
 
 
-@dataclass(frozen=True, slots=True)
 class CreatePartitions(Command[list[PartitionsAdded | ApiError]]):
     topics: tuple[NewPartitions, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class AlterConfigs(Command[list[ConfigsChanged | ApiError]]):
     changes: tuple[ConfigChange, ...]
     validate_only: bool = False
@@ -71,30 +66,25 @@ class AlterConfigs(Command[list[ConfigsChanged | ApiError]]):
     """What changes of broker settings are tried on."""
 
 
-@dataclass(frozen=True, slots=True)
 class AlterPartitionReassignments(Command[list[ApiError | None]]):
     moves: tuple[Move, ...]
     allow_replication_factor_change: bool = True
 
 
-@dataclass(frozen=True, slots=True)
 class ElectLeaders(Command[list[ApiError | None]]):
     election: Election
     partitions: tuple[TopicPartition, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class UpdateFeatures(Command[None]):
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class RegisterBroker(Command[None]):
     node: BrokerNode
 
 
-@dataclass(frozen=True, slots=True)
 class AllocateProducerIds(Command[range]):
     broker: BrokerId
     above: int = -1

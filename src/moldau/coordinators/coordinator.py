@@ -56,6 +56,7 @@ class Coordinator(Shards):
             observe=self._write_log_lines,
             send=send,
             led=lambda: replicas.led(topic),
+            bytes_max=self._state_bytes_max,
         )
 
     # What each says for itself; all of it is imported with the first partition that is led here
@@ -76,6 +77,10 @@ class Coordinator(Shards):
 
     def _write_log_lines(self, partition: int, facts: Sequence[object]) -> None:
         """Of what was committed."""
+        raise NotImplementedError
+
+    def _state_bytes_max(self) -> int:
+        """What the states of all its partitions may take."""
         raise NotImplementedError
 
     def _stored_within_ms(self) -> Millis:

@@ -94,9 +94,11 @@ class GroupCoordinator(Coordinator):
                 members_max=config.group_max_size,
                 offset_metadata_max_bytes=config.offset_metadata_max_bytes,
                 offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-            ),
-            lambda: self._config().group_state_max_bytes - self.kept_bytes,
+            )
         )
+
+    def _state_bytes_max(self) -> int:
+        return self._config().group_state_max_bytes
 
     def _new_record_codec(self) -> Codec:
         from moldau.groups.group_record_codec import GroupCodec

@@ -319,12 +319,10 @@ class TransactionCoordinator(Coordinator):
         from moldau.transactions.transaction_machine import TransactionMachine
         from moldau.transactions.transaction_settings import TransactionSettings
 
-        settings = TransactionSettings.of(self._config())
-        return TransactionMachine(
-            leader_epoch,
-            settings,
-            lambda: self._config().transaction_state_max_bytes - self.kept_bytes,
-        )
+        return TransactionMachine(leader_epoch, TransactionSettings.of(self._config()))
+
+    def _state_bytes_max(self) -> int:
+        return self._config().transaction_state_max_bytes
 
     def _new_record_codec(self) -> Codec:
         from moldau.transactions.transaction_records import TransactionCodec

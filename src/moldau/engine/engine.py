@@ -69,9 +69,10 @@ class Engine:
         send: Callable[[Send], None] | None = None,
         tokens_max: int = TOKENS_MAX,
         position: int = -1,
+        room_bytes: Callable[[], int] | None = None,
     ) -> None:
         """`position` is that of the last fact which the machine has replayed: no reply leaves
-        before the journal has committed it."""
+        before the journal has committed it. `room_bytes` is asked before a command that grows."""
         self._name = name
         self._machine = machine
         self._journal = journal
@@ -81,6 +82,7 @@ class Engine:
         self._on_stopped = on_stopped
         self._send = send
         self._tokens_max = tokens_max
+        self._room_bytes = room_bytes
         self._last_token = NO_TOKEN
         self._waiting: dict[Token, asyncio.Future[Any]] = {}
         self._armed: dict[Hashable, TimerHandle] = {}
@@ -165,6 +167,8 @@ class Engine:
         self._is_deciding = True
         try:
             now = Now(self._clock.wall_ms(), self._clock.monotonic_ms())
+            if self._room_bytes is not None and getattr(command, "grows", False):
+                now = now._replace(room_bytes=self._room_bytes())
             decision = self._machine.decide(command, token, now)
         except Exception:
             self._is_deciding = False

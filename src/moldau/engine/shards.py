@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -120,10 +121,12 @@ class Shards:
         observe: Observe | None = None,
         send: Callable[[Send], None] | None = None,
         led: Callable[[], Mapping[int, int]] | None = None,
+        bytes_max: Callable[[], int] = lambda: sys.maxsize,
     ) -> None:
         """`loaded()` makes the command that a machine is given first after its replay; `led`
         gives the leader epochs of the partitions led here, without it the image says so. Nothing is
-        made before there is a partition to lead, so that the start stays short."""
+        made before there is a partition to lead, so that the start stays short. `bytes_max` is what
+        the states of all machines may take."""
         self.topic = topic
         self._node_id = node_id
         self._open_log = open_log
@@ -136,6 +139,7 @@ class Shards:
         self._observe = observe
         self._send = send
         self._led_here = led
+        self._bytes_max = bytes_max
         self._leader_epochs: Mapping[int, int] = {}
         self._image: TopicImage | None = None
         self._topic_id: TopicId | None = None
@@ -392,6 +396,7 @@ class Shards:
             on_stopped=lambda reason: self._stopped(shard, reason),
             send=self._send,
             position=shard_log.position,
+            room_bytes=lambda: self._bytes_max() - self.kept_bytes,
         )
         shard.engine = engine
         engine.submit(self._loaded())

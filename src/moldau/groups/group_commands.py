@@ -32,6 +32,7 @@ DEFAULT_RETENTION = -1
 
 @dataclass(frozen=True, slots=True)
 class JoinGroup(Command[JoinResult]):
+    grows = True
     group_id: str
     member_id: str
     new_member_id: str
@@ -51,6 +52,7 @@ class JoinGroup(Command[JoinResult]):
 
 @dataclass(frozen=True, slots=True)
 class SyncGroup(Command[SyncResult]):
+    grows = True
     group_id: str
     generation: int
     member_id: str
@@ -102,6 +104,7 @@ class OffsetRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommitOffsets(Command[tuple[PartitionResult, ...]]):
+    grows = True
     group_id: str
     offsets: tuple[OffsetRow, ...]
     generation: int = NO_GENERATION

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moldau.engine.machine import NOTHING, Decision, Reply, Room, Timer, Token, unlimited
+from moldau.engine.machine import NOTHING, Decision, Reply, Timer, Token
 from moldau.groups import group_commands, group_facts, offset_expiry, offset_rules
 from moldau.groups.classic import (
     after_loading,
@@ -34,12 +34,10 @@ NO_ROOM = "the groups here take group.state.max.bytes"
 
 
 class GroupMachine:
-    __slots__ = ("_room", "groups", "kept_bytes", "offsets", "settings")
+    __slots__ = ("groups", "kept_bytes", "offsets", "settings")
 
-    def __init__(self, settings: GroupSettings, room: Room = unlimited) -> None:
-        """`room` says how many bytes all groups of this broker may still take."""
+    def __init__(self, settings: GroupSettings) -> None:
         self.settings = settings
-        self._room = room
         self.kept_bytes = 0
         """About what all groups here take in memory, their offsets apart."""
         self.groups: dict[str, Group] = {}
@@ -103,16 +101,16 @@ class GroupMachine:
             return Decision.reply(token, JoinResult(Error.UNKNOWN_MEMBER_ID, member_id))
         draft = self._draft(group or command.group_id, now)
         joining.join(draft, command, token)
-        if self._is_too_much(draft):
+        if self._is_too_much(draft, now):
             return Decision.reply(token, JoinResult(Error.COORDINATOR_NOT_AVAILABLE, member_id))
         return draft.decision()
 
-    def _is_too_much(self, draft: GroupDraft) -> bool:
+    def _is_too_much(self, draft: GroupDraft, now: Now) -> bool:
         """Whether the group would take more than the memory that is left for all groups. One that
         does not grow goes on as before."""
         group_id = draft.group.group_id
         grows_bytes = draft.group.kept_bytes - self._kept_by(group_id)
-        return grows_bytes > 0 and grows_bytes > self._room()
+        return grows_bytes > 0 and grows_bytes > now.room_bytes
 
     def _sync(self, command: group_commands.SyncGroup, token: Token, now: Now) -> Decision:
         group = self._classic(command.group_id)
@@ -126,7 +124,7 @@ class GroupMachine:
                 command.group_id, command.member_id, refusal.error
             )
 
-        if self._is_too_much(draft):
+        if self._is_too_much(draft, now):
             refused = refuse(ApiError(Error.COORDINATOR_NOT_AVAILABLE))
             return self._refuse_assignment(refused, token, now)
         return draft.decision(refuse)
@@ -162,7 +160,7 @@ class GroupMachine:
 
     def _commit(self, command: group_commands.CommitOffsets, token: Token, now: Now) -> Decision:
         group = self.groups.get(command.group_id)
-        if group is None and self._room() < GROUP_BYTES + len(command.group_id):
+        if group is None and now.room_bytes < GROUP_BYTES + len(command.group_id):
             return Decision.refuse(token, Error.COORDINATOR_NOT_AVAILABLE, NO_ROOM)
         return offset_rules.commit(group, command, self.settings, token, now)
 

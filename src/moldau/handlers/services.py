@@ -138,7 +138,7 @@ class ClusterMember(Protocol):
         first news from the controller."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Services:
     node_id: BrokerId
     config: BrokerConfig
@@ -156,8 +156,8 @@ class Services:
     timers: Timers
     clock: Clock
     log_levels: LogLevels
-    user_credentials: UserCredentials
-    client_quotas: ClientQuotas
+    user_credentials: Callable[[], UserCredentials]
+    client_quotas: Callable[[], ClientQuotas]
     delegation_tokens: DelegationTokens | None = None
     """None where they are switched off."""
     access_lists: AccessLists | None = None

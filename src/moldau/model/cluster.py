@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from moldau.model.names import BrokerId, TopicId
 
@@ -12,16 +13,14 @@ NO_STATE = -1
 """Stands for the version of a partition's state where there is none yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     listener: str
     host: str
     port: int
     security_protocol: str = "PLAINTEXT"
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerNode:
+class BrokerNode(NamedTuple):
     id: BrokerId
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
@@ -45,8 +44,7 @@ class PartitionImage:
     """Replicas whose broker is gone or whose disk is broken, as far as the controller says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicImage:
+class TopicImage(NamedTuple):
     name: str
     id: TopicId
     partitions: tuple[PartitionImage, ...]

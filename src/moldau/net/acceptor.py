@@ -181,6 +181,11 @@ class Acceptor:
         self._server.admit(self.entrance.transport(client), peer, self)
 
 
+def _name(host: str) -> str | bytes:
+    """For the system. Given as text, even an address makes Python load the tables of IDNA."""
+    return host.encode("ascii") if host.isascii() else host
+
+
 def bound_socket(
     listener: Listener, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1
 ) -> socket.socket:
@@ -190,7 +195,7 @@ def bound_socket(
         host = "::" if socket.has_dualstack_ipv6() else "0.0.0.0"
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
-            host, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            _name(host), listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except OSError as fault:
         raise _bind_fault(listener, fault) from None

@@ -10,8 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from moldau.model.log_line_limit import LogLimit
 from moldau.model.names import Millis
@@ -48,8 +47,10 @@ class Requests(Protocol):
         Raises `Disconnect` on what cannot be answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class SocketSettings:
+_NO_LIMITS: Mapping[str, int] = {}
+
+
+class SocketSettings(NamedTuple):
     request_bytes_max: int = 100 * 1024 * 1024
     send_buffer_bytes: int = 100 * 1024
     """-1 leaves it to the operating system; so for the next."""
@@ -58,15 +59,15 @@ class SocketSettings:
     idle_ms_max: int = 600_000
     """-1 lets clients be silent for ever."""
     connections_max: int = UNLIMITED
-    connections_per_listener_max: Mapping[str, int] = field(default_factory=dict)
+    connections_per_listener_max: Mapping[str, int] = _NO_LIMITS
     connections_per_second_max: int = UNLIMITED
-    connections_per_second_listener_max: Mapping[str, int] = field(default_factory=dict)
+    connections_per_second_listener_max: Mapping[str, int] = _NO_LIMITS
     connection_rate_samples: int = 11
     connection_rate_sample_ms: Millis = 1_000
     protected_listener: str = ""
     """The limits of all listeners together do not hold there."""
     connections_per_ip_max: int = UNLIMITED
-    connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    connections_per_ip_overrides: Mapping[str, int] = _NO_LIMITS
     requests_overlapping_max: int = 500
     """Unanswered requests of all connections together, not counting each connection's first."""
     request_bytes_held_max: int = -1

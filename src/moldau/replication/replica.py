@@ -17,7 +17,7 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.log_line_limit import LogLimit
 from moldau.model.names import BrokerId, Millis, Offset
 from moldau.records.batch import Buffer, read_header
-from moldau.records.batch_validation import LongBatch, ProducedBatch
+from moldau.records.batch_validation import LongBatch, ProducedBatch, validate_produce
 from moldau.replication.delayed_requests import Waiting, Watched
 from moldau.replication.fetch_sessions import FetchedPartition, PartitionRead
 from moldau.replication.partition import Partition
@@ -128,20 +128,24 @@ class Replica(Watched):
         if not isinstance(log, PartitionLog):
             return None
         try:
-            batch = checked or validate(records, self._rules, now_ms, version)
+            if checked is None and version >= ZSTD_SINCE:
+                batch = validate_produce(records, self._rules, now_ms)
+            else:
+                batch = checked or validate(records, self._rules, now_ms, version)
         except LongBatch:
             return None
         try:
             appended = log.append_as_leader(batch.records, batch.header, partition.leader_epoch)
         except StorageFault as fault:
             raise self.refuse(fault) from fault
+        base_offset, offset_last, _, _, is_duplicate = appended
         size_bytes, counts = len(batch.records), self.counts
         counts.produces += 1
         counts.bytes_in += size_bytes
-        counts.messages_in += appended.offset_last - appended.base_offset + 1
-        if not appended.duplicate:
+        counts.messages_in += offset_last - base_offset + 1
+        if not is_duplicate:
             self.bytes_appended += size_bytes
-            partition.appended(appended.offset_last + 1)
+            partition.appended(offset_last + 1)
             if self.parked:
                 self._waiting.changed(self)
         return appended

@@ -43,6 +43,7 @@ class Expired(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InitProducer(Command[ProducerGranted | ProducerIdNeeded]):
+    grows = True
     transactional_id: str
     timeout_ms: Millis
     expected_producer_id: int = NO_PRODUCER_ID
@@ -54,6 +55,8 @@ class InitProducer(Command[ProducerGranted | ProducerIdNeeded]):
 @dataclass(frozen=True, slots=True)
 class AddPartitions(Command[Mapping[TopicPartition, Error]]):
     """Answered by an error for each partition."""
+
+    grows = True
 
     transactional_id: str
     producer_id: int

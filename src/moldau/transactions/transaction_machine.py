@@ -8,7 +8,7 @@ committed, so a transaction is undecided for others only while its markers are o
 
 from __future__ import annotations
 
-from moldau.engine.machine import NOTHING, Decision, Room, Token, Volatile, unlimited
+from moldau.engine.machine import NOTHING, Decision, Token, Volatile
 from moldau.model.clock import Now
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis, TopicPartition
@@ -54,16 +54,9 @@ ROUNDS_PER_MS = 1_000
 
 
 class TransactionMachine:
-    def __init__(
-        self,
-        coordinator_epoch: int,
-        settings: TransactionSettings,
-        room: Room = unlimited,
-    ) -> None:
+    def __init__(self, coordinator_epoch: int, settings: TransactionSettings) -> None:
         """`coordinator_epoch` is the leader epoch of the partition: markers carry it, and so a
-        coordinator that was replaced is found out. `room` says how many bytes all transactional
-        ids of this broker may still take."""
-        self._room = room
+        coordinator that was replaced is found out."""
         self.kept_bytes = 0
         """About what all ids here take in memory."""
         self.settings = settings
@@ -123,9 +116,9 @@ class TransactionMachine:
         before = self.transactions.get(transactional_id)
         self.kept_bytes -= 0 if before is None else before.kept_bytes
 
-    def _check_room(self, before: Transaction | None, after: Transaction) -> None:
+    def _check_room(self, before: Transaction | None, after: Transaction, now: Now) -> None:
         grows_bytes = after.kept_bytes - (0 if before is None else before.kept_bytes)
-        if grows_bytes > 0 and grows_bytes > self._room():
+        if grows_bytes > 0 and grows_bytes > now.room_bytes:
             raise ApiError(
                 Error.COORDINATOR_NOT_AVAILABLE,
                 "the transactional ids here take transaction.state.max.bytes",
@@ -178,7 +171,7 @@ class TransactionMachine:
         after = _initialized(before, command, now.wall_ms)
         if after is None:
             return Decision.reply(token, ProducerIdNeeded())
-        self._check_room(before, after)
+        self._check_room(before, after, now)
         draft = self.draft(now)
         draft.facts.append(TransactionMoved(after))
         return draft.decision(token, ProducerGranted(after.producer_id, after.producer_epoch))
@@ -213,7 +206,7 @@ class TransactionMachine:
         after = state_transitions.partitions_added(
             before, command.partitions, now.wall_ms, command.client_version
         )
-        self._check_room(before, after)
+        self._check_room(before, after, now)
         draft = self.draft(now)
         draft.facts.append(TransactionMoved(after))
         return draft.decision(token, added)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -373,7 +372,7 @@ def test_transactions_are_of_version_2_while_every_broker_knows_them() -> None:
         await eventually(lambda: level() == 2)
         epoch = world.member.image.features_epoch
         other = tree.session()
-        registration = json.loads(paths.encode_broker(replace(NODE, id=2), 17))
+        registration = json.loads(paths.encode_broker(NODE._replace(id=2), 17))
         old = json.dumps({**registration, "features": {}}).encode()
         await other.create(paths.broker_path(2), old, ephemeral=True)
         await eventually(lambda: level() == 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from dataclasses import replace
 
 import pytest
 
@@ -229,7 +228,7 @@ def test_where_brokers_come_in_the_limit_of_all_does_not_hold() -> None:
             names = sorted(c.listener.name for c in echo.server.connections)
             assert names == ["BROKERS", "PLAINTEXT"]
             # So it is when the limit becomes smaller.
-            echo.server.reconfigure(replace(settings, connections_max=1))
+            echo.server.reconfigure(settings._replace(connections_max=1))
             await until(lambda: len(echo.server.connections) == 1)
             assert [c.listener.name for c in echo.server.connections] == ["BROKERS"]
             for writer in (first, second, broker):

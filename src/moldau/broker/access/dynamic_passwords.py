@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from moldau.config.broker_config import BrokerConfig
 from moldau.config.config_changes import DEFAULT_BROKER
@@ -16,7 +17,9 @@ from moldau.metadata import paths
 from moldau.metadata.store import BadVersion, Create, MetadataStore, NoNode, Write
 from moldau.metadata.unreadable_nodes import readable
 from moldau.model.errors import ApiError, Error
-from moldau.security.password_encoding import Encryption, PasswordEncoder, PasswordFault
+
+if TYPE_CHECKING:
+    from moldau.security.password_encoding import PasswordEncoder
 
 log = logging.getLogger("kafka.server.DynamicBrokerConfig")
 
@@ -37,16 +40,22 @@ class DynamicPasswords:
         """Raises ConfigError."""
         self._node_id = config.node_id
         self._is_alone = config.zookeeper_connect is None
-        encryption = Encryption(
-            config.password_encoder_keyfactory_algorithm or Encryption().key_factory,
-            config.password_encoder_cipher_algorithm,
-            config.password_encoder_key_length,
-            config.password_encoder_iterations,
-        )
 
         def encoder(key: str, secret: str | None) -> PasswordEncoder | None:
             if not secret or self._is_alone:
                 return None
+            from moldau.security.password_encoding import (
+                Encryption,
+                PasswordEncoder,
+                PasswordFault,
+            )
+
+            encryption = Encryption(
+                config.password_encoder_keyfactory_algorithm or Encryption().key_factory,
+                config.password_encoder_cipher_algorithm,
+                config.password_encoder_key_length,
+                config.password_encoder_iterations,
+            )
             try:
                 return PasswordEncoder(secret, random_bytes, encryption)
             except PasswordFault as fault:
@@ -91,6 +100,8 @@ class DynamicPasswords:
         return found
 
     def _decode(self, key: str, text: str) -> str | None:
+        from moldau.security.password_encoding import PasswordFault
+
         try:
             if self._encoder is None:
                 raise PasswordFault(NO_SECRET)
@@ -129,6 +140,8 @@ class DynamicPasswords:
             return
 
     def _anew(self, key: str, text: str) -> str:
+        from moldau.security.password_encoding import PasswordFault
+
         assert self._encoder is not None and self._old_encoder is not None
         if not is_password(key):
             return text

@@ -93,8 +93,6 @@ class ClientQuotaKeeper:
         self._shares: dict[tuple[str, str | None], _Share] = {}
         self._generation = 0
         self.is_open = True
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when quotas come or go."""
 
     @property
     def counts_time(self) -> bool:
@@ -110,7 +108,6 @@ class ClientQuotaKeeper:
                 budgets.follow(limits)
         self._shares.clear()
         self.is_open = not any(self._limits.values())
-        self.on_change()
 
     def drop_idle(self) -> None:
         """What nobody has used for an hour."""

@@ -11,9 +11,8 @@ from moldau.broker.broker_log.log_layouts import (
     UnknownPattern,
     strftime_of,
 )
-from moldau.broker.broker_log.log_plan import CONSOLE, ROOT, Appender, LoggerPlan, LogPlan
+from moldau.broker.broker_log.log_plan import CONSOLE, HOURLY, ROOT, Appender, LoggerPlan, LogPlan
 from moldau.broker.broker_log.logger_names import own_name
-from moldau.broker.broker_log.rolling_files import HOURLY
 
 PRINTING = ("Console", "ConsoleAppender")
 FILING = (

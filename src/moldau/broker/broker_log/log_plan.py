@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from moldau.broker.broker_log.rolling_files import HOURLY
-
 ROOT = "root"
 CONSOLE = "stdout"
+HOURLY = ".%Y-%m-%d-%H"
+"""What is added to the name of a file that is over."""
 
 
 class Appender(NamedTuple):

@@ -25,10 +25,10 @@ from moldau.broker.broker_log.log_outlets import (
     remark_line,
 )
 from moldau.broker.broker_log.log_plan import ROOT, Appender, LogPlan, plan_of_console
-from moldau.broker.broker_log.rolling_files import RolledFiles, RollingFile
 
 if TYPE_CHECKING:
     from moldau.broker.broker_log.request_log import RequestLog
+    from moldau.broker.broker_log.rolling_files import RolledFiles
     from moldau.net.server import Server
 
 log = logging.getLogger(OWN_NAME)
@@ -187,6 +187,8 @@ class BrokerLog:
         suffix: str | None,
         on_open: Callable[[int], None] | None = None,
     ) -> Sink:
+        from moldau.broker.broker_log.rolling_files import RolledFiles, RollingFile
+
         wishes = self._wishes
         before = self._rolled.get(path.parent)
         if before is None:

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-HOURLY = ".%Y-%m-%d-%H"
+from moldau.broker.broker_log.log_plan import HOURLY
+
 RETRY_SECONDS = 10.0
 LINES_AT_ONCE = 50
 PARTS = 16

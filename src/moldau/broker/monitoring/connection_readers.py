@@ -138,9 +138,10 @@ def _quota_of(kind: str, attribute: str) -> Reader:
 
 
 def _used(sources: MetricSources, attribute: str) -> Iterator[tuple[str, str, str, float] | None]:
-    if sources.quotas is None:
+    quotas = sources.quotas()
+    if quotas is None:
         return
-    for number, (kind, tags, rate, wait_ms) in enumerate(sources.quotas.used(), 1):
+    for number, (kind, tags, rate, wait_ms) in enumerate(quotas.used(), 1):
         if kind in _RESOURCES[attribute]:
             value = wait_ms if attribute == "throttle-time" else rate
             yield kind, tags.user, tags.client_id, value

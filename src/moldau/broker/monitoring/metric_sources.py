@@ -95,7 +95,8 @@ class MetricSources:
     group_coordinator: GroupCoordinator
     transaction_coordinator: TransactionCoordinator
     group_lag: GroupLag
-    quotas: ClientQuotaKeeper | None
+    quotas: Callable[[], ClientQuotaKeeper | None]
+    """None as long as nobody has had a quota."""
     cluster: ClusterParts | None
     """None while the broker stands alone; so for the next."""
     zookeeper: ZooKeeperCells | None

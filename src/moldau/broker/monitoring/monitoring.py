@@ -102,7 +102,6 @@ class Monitoring:
             image=services.image,
             peers=peers,
         )
-        quotas = services.quotas
         self._pauses = GcPauses()
         self._pages.sources = sources = MetricSources(
             node_id=services.node_id,
@@ -116,7 +115,7 @@ class Monitoring:
             group_coordinator=services.groups,
             transaction_coordinator=services.transactions,
             group_lag=lag,
-            quotas=quotas if isinstance(quotas, ClientQuotaKeeper) else None,
+            quotas=lambda: _keeper_of(services),
             cluster=cluster,
             zookeeper=None if cluster is None else getattr(cluster.store, "cells", None),
             is_controller=lambda: cluster is None or cluster.member.election.active is not None,
@@ -169,3 +168,8 @@ class Monitoring:
             await self._reporters.close()
         if self._pages.telemetry is not None:
             self._pages.telemetry.close()
+
+
+def _keeper_of(services: Services) -> ClientQuotaKeeper | None:
+    quotas = services.quotas
+    return quotas if isinstance(quotas, ClientQuotaKeeper) else None

@@ -6,14 +6,32 @@ import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from moldau.broker.monitoring.reporting.reporter_settings import wants_reporters
 from moldau.config.broker_config import BrokerConfig
+from moldau.config.value_checks import JMX_REPORTER
 from moldau.handlers.services import Services
 
 if TYPE_CHECKING:
     from moldau.broker.machine_environment import Surroundings
     from moldau.broker.monitoring.client_telemetry import ClientTelemetry
     from moldau.broker.monitoring.monitoring import Monitoring
+
+
+def wants_reporters(config: BrokerConfig) -> bool:
+    return bool(
+        is_csv_on(config)
+        or config.metrics_json_file is not None
+        or config.metrics_otlp_endpoint is not None
+        or own_reporters(config)
+    )
+
+
+def is_csv_on(config: BrokerConfig) -> bool:
+    """As in Apache Kafka: the class is named, and it is switched on."""
+    return bool(config.kafka_metrics_reporters) and config.kafka_csv_metrics_reporter_enabled
+
+
+def own_reporters(config: BrokerConfig) -> list[str]:
+    return [path for path in config.metric_reporters if path != JMX_REPORTER]
 
 
 async def monitoring_of(config: BrokerConfig, state: Callable[[], str]) -> Monitoring | None:

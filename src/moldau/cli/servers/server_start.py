@@ -7,6 +7,7 @@ Takes what kafka-server-start.sh takes. Settings come from the file, then from t
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import shutil
 import sys
@@ -57,6 +58,9 @@ GREETING = """
 WITHOUT_A_FILE = {"log.dirs": "data", "listeners": "PLAINTEXT://127.0.0.1:9092"}
 CONSOLE_PORT = 8090
 CONSOLE_FILE = "kafkaServer.out"
+COLLECT_WHILE_STARTING = 200_000
+"""Objects made before one collection. What a start makes is there to stay, and with Python's own
+number it would be looked at a hundred times."""
 
 
 class UsageFault(Exception):
@@ -82,6 +86,7 @@ def run(arguments: Sequence[str]) -> int:
 
         print(__version__)
         return 0
+    gc.set_threshold(COLLECT_WHILE_STARTING)
     from moldau.config.broker_config import BrokerConfig
     from moldau.config.setting_definition import ConfigError
 

@@ -18,7 +18,6 @@ from moldau.controller.rules.topic_rules import check_topic_overrides
 from moldau.metadata.paths import ENTITY_NAME_LENGTH_MAX, entity_name
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import topic_name_fault
-from moldau.security.jaas import JaasError, parse_login_module
 
 LOGIN_MODULE = ".sasl.jaas.config"
 
@@ -154,6 +153,8 @@ def _check_login_module(key: str, value: str) -> None:
     """Raises ConfigError, which does not quote the value: it holds passwords."""
     if not key.startswith(LISTENER_PREFIX) or not key.endswith(LOGIN_MODULE):
         return
+    from moldau.security.jaas import JaasError, parse_login_module
+
     mechanism = key.removesuffix(LOGIN_MODULE).rpartition(".")[2].upper()
     try:
         module = parse_login_module(value)

@@ -24,7 +24,7 @@ async def describe_client_quotas(
 ) -> DescribeClientQuotasResponse:
     asked = [Component(row.entity_type, row.match_type, row.match) for row in request.components]
     try:
-        found = described(on.client_quotas.quotas, asked, is_strict=request.strict)
+        found = described(on.client_quotas().quotas, asked, is_strict=request.strict)
     except ApiError as refusal:
         return DescribeClientQuotasResponse(
             error_code=refusal.error, error_message=refusal.message, entries=None
@@ -51,12 +51,12 @@ async def alter_client_quotas(
         )
         for entry in request.entries
     ]
-    rows = judged(asked, await on.client_quotas.unknown_hosts(hosts_of(asked)))
+    rows = judged(asked, await on.client_quotas().unknown_hosts(hosts_of(asked)))
     outcomes: dict[AskedEntity, ApiError | None] = {
         tuple(sorted(entity)): refusal for entity, refusal in rows.refused.items()
     }
     if not request.validate_only:
-        made = await on.client_quotas.alter(rows.good)
+        made = await on.client_quotas().alter(rows.good)
         for change, outcome in zip(rows.good, made, strict=True):
             outcomes.setdefault(tuple(sorted(change.entity)), outcome)
     named = dict.fromkeys(change.entity for change in asked)

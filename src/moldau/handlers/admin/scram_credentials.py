@@ -26,7 +26,7 @@ from moldau.wire.messages.scram import (
 async def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, ctx: RequestContext, on: Services
 ) -> DescribeUserScramCredentialsResponse:
-    known = on.user_credentials.users
+    known = on.user_credentials().users
     named = Counter(row.name for row in request.users or ())
     results = []
     for name in named or sorted(known):
@@ -69,7 +69,7 @@ async def alter_user_scram_credentials(
     )
     good = [row for row in rows.values() if isinstance(row, CredentialChange)]
     outcomes = dict(
-        zip((row.user for row in good), await on.user_credentials.alter(good), strict=True)
+        zip((row.user for row in good), await on.user_credentials().alter(good), strict=True)
     )
     results = []
     for user, row in rows.items():

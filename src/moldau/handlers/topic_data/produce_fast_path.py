@@ -153,12 +153,11 @@ class ProduceLane:
         if replica.flushes or (acks == ACKS_ALL and partition.is_replicated):
             return None
         is_transactional = frame[end + ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_FLAG
-        is_special = is_transactional or named
-        if writer is not None and (is_special or not self._may_write(writer, replica)):
-            return None
-        if is_special and not (
-            is_transactional and named and self._is_ongoing(replica, frame, end)
-        ):
+        if is_transactional or named:
+            is_plain = writer is None and is_transactional and named
+            if not (is_plain and self._is_ongoing(replica, frame, end)):
+                return None
+        elif writer is not None and not self._may_write(writer, replica):
             return None
         return self._append(entry, frame[end:records_end], acks, correlation_id)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Event
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from moldau.storage.compaction.compaction_filter import LastRecord
 from moldau.storage.compaction.compaction_pace import Pace
@@ -16,30 +16,8 @@ from moldau.storage.directories.storage_threads import Work
 from moldau.storage.log.partition_log import PartitionLog
 from moldau.storage.log.segment import Segment
 from moldau.storage.log_files import LOG_SUFFIX
+from moldau.storage.rewriting.segment_swap import discard_cleaned, swap_in
 from moldau.storage.storage_faults import StorageFault
-
-
-class CleanerSettings(NamedTuple):
-    """The `log.cleaner.*` settings; memory and pace are shared by all threads."""
-
-    threads: int
-    map_bytes: int
-    map_load_factor: float
-    buffer_bytes: int
-    bytes_per_second: float
-
-    @property
-    def bytes_per_second_each(self) -> float:
-        return self.bytes_per_second / max(1, self.threads)
-
-    @property
-    def limits(self) -> Limits:
-        """Of one thread."""
-        return Limits(
-            self.map_bytes // max(1, self.threads),
-            self.map_load_factor,
-            self.buffer_bytes // max(1, self.threads) // 2,
-        )
 
 
 class Stopped(Exception):
@@ -88,6 +66,22 @@ class Job:
 
     def pause(self, delay_ms: float) -> None:
         self._stop.wait(delay_ms / 1000)
+
+    def swap_in_group(self) -> None:
+        """The group that was written last, unless retention has taken a part of it."""
+        group = self.steps.groups[self.groups_done - 1]
+        old = [self.segments[source.base_offset] for source in group]
+        there = self.log.segments.from_offset(old[0].base_offset)[: len(old)]
+        if there == old:
+            swap_in(self.log, old)
+        else:
+            discard_cleaned(self.log.directory, old[0].base_offset)
+
+    def discard_group(self) -> None:
+        """The group that was written last and not swapped in."""
+        if self.groups_done:
+            group = self.steps.groups[self.groups_done - 1]
+            discard_cleaned(self.log.directory, group[0].base_offset)
 
     def work(self, step: Callable[[], None]) -> Work:
         def run() -> StorageFault | None:

@@ -4,7 +4,8 @@ The cleaner itself lives on the loop. It hands a round to a thread step by step 
 each group of segments) and puts every finished group in place before the next step, so disk space
 is needed for one group only. A log that was truncated, deleted or found faulty in the meantime
 makes its round stop at the next read; what was swapped in until then stays and is right. A log
-with a damaged segment is left alone from then on.
+with a damaged segment is left alone from then on. What a round needs is imported when the first
+one begins.
 """
 
 from __future__ import annotations
@@ -13,20 +14,22 @@ import errno
 import logging
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.model.clock import Clock
 from moldau.model.names import Offset, TopicPartition
 from moldau.storage.compaction.cleaner_figures import CleanerFigures
-from moldau.storage.compaction.compaction_job import CleanerSettings, InThread, Job, RoundRunner
-from moldau.storage.compaction.compaction_pace import Pace
 from moldau.storage.compaction.compaction_plan import Dirt, Lags, measure_dirt
 from moldau.storage.directories.log_store import LogStore
 from moldau.storage.directories.storage_threads import Threads
 from moldau.storage.log.log_at_rest import RestingLog
 from moldau.storage.log.partition_log import PartitionLog
 from moldau.storage.log_state.checkpoint_files import CLEANER_FILE
-from moldau.storage.rewriting.segment_swap import discard_cleaned, swap_in
 from moldau.storage.storage_faults import CorruptFile, StorageFault
+
+if TYPE_CHECKING:
+    from moldau.storage.compaction.compaction_job import Job, RoundRunner
+    from moldau.storage.compaction.compaction_round import Limits
 
 log = logging.getLogger("kafka.log.LogCleaner")
 
@@ -42,6 +45,37 @@ LEVELS = {
 """Of the line about a round that failed; others are errors."""
 
 
+class CleanerSettings(NamedTuple):
+    """The `log.cleaner.*` settings; memory and pace are shared by all threads."""
+
+    threads: int
+    map_bytes: int
+    map_load_factor: float
+    buffer_bytes: int
+    bytes_per_second: float
+
+    @property
+    def bytes_per_second_each(self) -> float:
+        return self.bytes_per_second / max(1, self.threads)
+
+    @property
+    def limits(self) -> Limits:
+        """Of one thread."""
+        from moldau.storage.compaction.compaction_round import Limits
+
+        return Limits(
+            self.map_bytes // max(1, self.threads),
+            self.map_load_factor,
+            self.buffer_bytes // max(1, self.threads) // 2,
+        )
+
+
+def in_thread() -> RoundRunner:
+    from moldau.storage.compaction.compaction_job import InThread
+
+    return InThread()
+
+
 class Cleaner:
     def __init__(
         self,
@@ -51,7 +85,7 @@ class Cleaner:
         settings: Callable[[], CleanerSettings],
         clock: Clock,
         new_thread: Callable[[], Threads],
-        new_runner: Callable[[], RoundRunner] = InThread,
+        new_runner: Callable[[], RoundRunner] = in_thread,
     ) -> None:
         """`high_watermark` is None for a partition that is not to be touched; `new_thread` makes
         one for each of log.cleaner.threads, `new_runner` what that thread has for its rounds."""
@@ -187,6 +221,9 @@ class Cleaner:
     def _begin(
         self, number: int, partition_log: PartitionLog, dirt: Dirt, settings: CleanerSettings
     ) -> None:
+        from moldau.storage.compaction.compaction_job import Job
+        from moldau.storage.compaction.compaction_pace import Pace
+
         segments = [
             segment
             for segment in partition_log.segments.as_list()
@@ -254,7 +291,7 @@ class Cleaner:
                 self.look()
                 return
             if job.groups_done:
-                self._swap(job)
+                job.swap_in_group()
         except StorageFault as failed:
             self._fail(job, failed)
             return
@@ -264,16 +301,6 @@ class Cleaner:
             self._run(job, lambda: job.steps.write(number))
         else:
             self._finish(job)
-
-    def _swap(self, job: Job) -> None:
-        """Unless retention has taken a part of the group."""
-        group = job.steps.groups[job.groups_done - 1]
-        old = [job.segments[source.base_offset] for source in group]
-        there = job.log.segments.from_offset(old[0].base_offset)[: len(old)]
-        if there == old:
-            swap_in(job.log, old)
-        else:
-            discard_cleaned(job.log.directory, old[0].base_offset)
 
     def _finish(self, job: Job) -> None:
         job.log.cleaned_end = job.steps.offset_end
@@ -317,9 +344,8 @@ class Cleaner:
     def _discard(self, job: Job) -> None:
         """Let go of the memory and of a group that was written and not swapped in."""
         job.steps.close()
-        if job.groups_done and self._logs.get(job.log.topic_partition) is job.log:
-            group = job.steps.groups[job.groups_done - 1]
-            discard_cleaned(job.log.directory, group[0].base_offset)
+        if self._logs.get(job.log.topic_partition) is job.log:
+            job.discard_group()
 
     def _write_checkpoints(self) -> None:
         """What is not on disk yet, also of logs that were truncated or deleted; in the first

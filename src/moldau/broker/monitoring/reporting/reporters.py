@@ -14,13 +14,9 @@ from typing import Any
 from moldau.broker.monitoring.client_telemetry import ClientTelemetry
 from moldau.broker.monitoring.meters import Meters
 from moldau.broker.monitoring.metric_sources import MetricSources
+from moldau.broker.monitoring.opening import is_csv_on, own_reporters
 from moldau.broker.monitoring.reporting.own_reporter import loaded
-from moldau.broker.monitoring.reporting.reporter_settings import (
-    CSV,
-    is_csv_on,
-    otlp_headers,
-    own_reporters,
-)
+from moldau.broker.monitoring.reporting.reporter_settings import otlp_headers
 from moldau.broker.monitoring.reporting.reporter_thread import CLOSE_SECONDS_MAX, ReporterThread
 from moldau.broker.monitoring.reporting.snapshots import snapshot
 from moldau.config.broker_config import BrokerConfig
@@ -30,6 +26,8 @@ from moldau.metrics.reporting.measurements import MetricsReporter
 
 POINT_BYTES = 1_024
 """What a point takes in memory, its attributes with it: some take less, few more."""
+CSV = "csv"
+"""Begins the names of threads that only write files of numbers."""
 
 
 class Reporters:
