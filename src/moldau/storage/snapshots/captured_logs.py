@@ -37,6 +37,8 @@ class CapturedLog(NamedTuple):
     """What lies behind it may be in memory only."""
     high_watermark: Offset
     cleaned_end: Offset
+    truncations: int
+    """How often the log had been cut back."""
     producers: bytes | None
     """Their state at the end; None if a file beside the log has it."""
 
@@ -79,5 +81,6 @@ def capture(log: AnyLog, high_watermark: Offset) -> CapturedLog:
         log.recovery_point,
         min(high_watermark, log.offset_end),
         log.cleaned_end,
+        0 if isinstance(log, RestingLog) else log.truncations,
         producers,
     )

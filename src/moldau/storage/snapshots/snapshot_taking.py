@@ -183,14 +183,16 @@ class Snapshots:
 
     def _woken_since(self, moment: Moment) -> list[tuple[str, CapturedLog]]:
         """Logs that were at rest at the moment and may have been written to since: from now on
-        they go on in another segment."""
+        they go on in another segment. Raises FilesGone if a log was cut back since the moment: the
+        files may have been linked just before they were cut."""
         woken = []
         for directory, logs in moment.logs.items():
             for captured in logs:
-                if not captured.was_at_rest:
-                    continue
                 now = self._logs.get(captured.topic_partition)
-                if isinstance(now, PartitionLog) and now.topic_id == captured.topic_id:
+                if not captured.was_at_rest:
+                    if isinstance(now, PartitionLog) and now.truncations != captured.truncations:
+                        raise FilesGone(captured.directory, captured.last.base_offset)
+                elif isinstance(now, PartitionLog) and now.topic_id == captured.topic_id:
                     now.close_active()
                     woken.append((directory, captured))
                 elif self._logs.is_waking(captured.topic_partition):
