@@ -44,11 +44,16 @@ LINES = {
     "features": "describe",
     "acls": "--list",
     "delegation-tokens": "--describe --command-config {empty}",
+    "client-metrics": "--list",
+    "snapshot": "list",
+    "fork": "--dir {fork}",
 }
 GOES_ON = {"console-producer"}
 """Kafka's tool tells that nothing could be sent and ends with 0."""
 ELSEWHERE = {
     # They ask no cluster, or are tried where they belong.
+    "console",
+    "jmx",
     "init",
     "server-start",
     "server-stop",
@@ -113,7 +118,7 @@ def line_of(name: str, directory: Path) -> str:
     good, empty = directory / "good.json", directory / "empty.properties"
     good.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 0}]}')
     empty.write_text("")
-    return LINES[name].format(good=good, empty=empty)
+    return LINES[name].format(good=good, empty=empty, fork=directory / "fork")
 
 
 def at(address: str, name: str, words: str) -> list[str]:

@@ -65,7 +65,7 @@ def check_forks_under_load(broker: LocalBroker, count: int) -> None:
     """Snapshots at random moments: in each fork every transaction is whole or absent."""
     chance = random.Random(seeds.fresh())
     admin = broker.admin()
-    with TransactionalLoad(broker.bootstrap, "load") as load:
+    with TransactionalLoad(broker.bootstrap, f"load-{count}") as load:
         for number in range(count):
             load.wait_for_more(chance.randrange(1, 30))
             before = load.acknowledged
