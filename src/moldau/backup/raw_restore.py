@@ -101,10 +101,12 @@ async def _all(works: Iterable[Any], at_once: int) -> list[RestoredPartition]:
     try:
         return await gather_some(works, at_once)
     except ExceptionGroup as faults:
-        fault: BaseException = faults
-        while isinstance(fault, BaseExceptionGroup):
-            fault = fault.exceptions[0]
-        raise fault from None
+        raise first_fault(faults) from None
+
+
+def first_fault(faults: ExceptionGroup) -> Exception:
+    fault = faults.exceptions[0]
+    return first_fault(fault) if isinstance(fault, ExceptionGroup) else fault
 
 
 def _records(plan: Plan) -> int:

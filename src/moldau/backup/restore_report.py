@@ -4,16 +4,20 @@ compared with what was taken from the backup."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from moldau.backup.batch_scan import BatchScan, whole_batches
 from moldau.backup.cluster_source import ClusterSource, gather_some
+from moldau.backup.committed_batches import RecordSum
 from moldau.backup.moments import GroupRow
+from moldau.backup.produced_restore import Produced, ProducedPartition
 from moldau.backup.progress import Progress
 from moldau.backup.raw_restore import Restored, RestoredPartition
 from moldau.backup.restored_batches import Sum
 from moldau.client.shared.client_errors import KafkaError
 from moldau.model.names import TopicPartition
+from moldau.records.batch import whole_headers
 
 
 class Row(NamedTuple):
@@ -105,6 +109,35 @@ class _Comparing:
                 total.value,
             ),
         )
+
+
+async def compare_produced(
+    target: ClusterSource, produced: Produced, progress: Progress, at_once: int
+) -> Report:
+    """Of a restore by produce: the same records, in the same order."""
+    progress.begins(sum(each.records.records for each in produced.partitions))
+    places = [each.place for each in produced.partitions]
+    starts, ends = await target.starts(places), await target.ends(places)
+
+    async def one(each: ProducedPartition) -> Row:
+        total = RecordSum()
+        offset, limit = starts[each.place], min(ends[each.place], each.mapping.target_end)
+        while offset < limit:
+            fetched = await target.fetch(each.place, offset, limit)
+            batches, offset_next = whole_batches(fetched, offset, limit)
+            if not len(batches):
+                break
+            for position, header in whole_headers(batches):
+                total.take(batches[position : position + header.size_bytes], header)
+            progress.copied(len(batches), offset_next - offset)
+            offset = offset_next
+        return Row(str(each.place), str(each.records), str(total))
+
+    works = [partial(one, each) for each in produced.partitions]
+    return Report(
+        tuple(await gather_some(works, at_once)),
+        await compare_groups(target, produced.groups, produced.not_moved),
+    )
 
 
 def _words(start: int, end: int, records: int, raw_bytes: int, checksum: int) -> str:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from moldau.backup.backing_up import AT_ONCE, SEGMENT_BYTES, Backup, Round, Selection
 from moldau.backup.backup_faults import BackupFault
 from moldau.backup.cluster_source import ClusterSource
+from moldau.backup.moments import Moment, read_chain, total
 from moldau.cli.backup.backup_progress import ByteProgress
 from moldau.cli.command_clients import bootstrap_of, client_faults, properties_file, reach
 from moldau.cli.command_faults import CommandFault
@@ -107,7 +108,7 @@ def say(done: Round, given: Given, out: Output) -> None:
                 "moment": moment.number,
                 "time": at(moment.moment_ms),
                 "exact": moment.is_exact,
-                "topics": sum(not name.startswith("__") for name in moment.topics),
+                "topics": own_topics(moment),
                 "groups": len(moment.groups),
                 "new_records": done.new_records,
                 "new_bytes": done.new_bytes,
@@ -118,9 +119,14 @@ def say(done: Round, given: Given, out: Output) -> None:
         out.line(
             f"Moment {moment.number}, {at(moment.moment_ms)}: {done.new_records} new records,"
             f" {done.new_bytes} bytes in {done.seconds:.1f} s;"
-            f" {len(moment.topics)} topics, {len(moment.groups)} groups."
+            f" {own_topics(moment)} topics, {len(moment.groups)} groups."
         )
     out.flush()
+
+
+def own_topics(moment: Moment) -> int:
+    """Those of its users; two of the coordinators are there too."""
+    return sum(not name.startswith("__") for name in moment.topics)
 
 
 def at(moment_ms: int) -> str:
@@ -162,8 +168,6 @@ def verify(given: Given, out: Output) -> int:
 
 
 def list_moments(given: Given, out: Output) -> None:
-    from moldau.backup.moments import read_chain, total
-
     directory = given.words[0] if given.words else ""
     with backup_faults():
         chain = read_chain(directory)
@@ -175,7 +179,7 @@ def list_moments(given: Given, out: Output) -> None:
                 moment.number,
                 at(moment.moment_ms),
                 "yes" if moment.is_exact else "no",
-                len(moment.topics),
+                own_topics(moment),
                 len(moment.groups),
                 counts.records,
                 counts.raw_bytes,

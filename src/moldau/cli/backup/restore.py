@@ -14,7 +14,7 @@ from pathlib import Path
 from moldau.backup.access_rules import restore_access
 from moldau.backup.cluster_source import ClusterSource
 from moldau.backup.moments import read_chain
-from moldau.backup.raw_restore import AT_ONCE, Restored, restore
+from moldau.backup.raw_restore import AT_ONCE, restore
 from moldau.backup.restore_plan import Choice, Plan, plan
 from moldau.backup.restore_report import Report, compare
 from moldau.cli.backup.backup import (
@@ -32,6 +32,7 @@ from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import Output
 from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
 
+OFFSETS_FILE = "restore.offsets"
 DIFFERENT = 3
 """The exit code when the target is not what the backup has."""
 
@@ -82,36 +83,68 @@ def milliseconds(text: str) -> int:
 
 
 async def _bring_back(planned: Plan, given: Given, out: Output, settings: dict[str, str]) -> int:
-    progress, started = ByteProgress("Restored"), time.monotonic()
-    at_once = max(1, given.number("parallel"))
+    started = time.monotonic()
     async with ClusterSource(settings) as target:
-        restored = await restore(target, planned, progress, at_once=at_once)
-        progress.ends()
-        seconds = time.monotonic() - started
-        comparing = ByteProgress("Compared")
-        report = await compare(target, restored, comparing, at_once)
-        comparing.ends()
+        if given.text("by") == "append" or (
+            given.text("by") == "auto" and await target.admin.can_restore()
+        ):
+            counts, report = await _append(target, planned, given)
+        else:
+            counts, report = await _produce(target, planned, given, out)
         if given.has("with-access"):
             for sentence in await restore_access(target.admin, planned.moment.access):
                 out.remark(f"{sentence}.")
-    return say(planned, restored, report, seconds, given, out)
+    counts["seconds"] = round(time.monotonic() - started, 3)
+    return say({"topics": len(planned.topics), **counts}, report, given, out)
 
 
-def say(
-    planned: Plan, restored: Restored, report: Report, seconds: float, given: Given, out: Output
-) -> int:
-    counts = {
-        "topics": len(planned.topics),
+async def _append(
+    target: ClusterSource, planned: Plan, given: Given
+) -> tuple[dict[str, float], Report]:
+    progress, comparing = ByteProgress("Restored"), ByteProgress("Compared")
+    at_once = max(1, given.number("parallel"))
+    restored = await restore(target, planned, progress, at_once=at_once)
+    progress.ends()
+    report = await compare(target, restored, comparing, at_once)
+    comparing.ends()
+    counts: dict[str, float] = {
         "partitions": len(restored.partitions),
         "groups": len(restored.groups),
         "records": sum(each.records for each in restored.partitions),
         "bytes": sum(each.raw_bytes for each in restored.partitions),
         "aborted": sum(each.aborted for each in restored.partitions),
-        "seconds": round(seconds, 3),
     }
+    return counts, report
+
+
+async def _produce(
+    target: ClusterSource, planned: Plan, given: Given, out: Output
+) -> tuple[dict[str, float], Report]:
+    from moldau.backup.produced_restore import restore_by_produce
+    from moldau.backup.restore_report import compare_produced
+
+    progress, comparing = ByteProgress("Restored"), ByteProgress("Compared")
+    at_once = max(1, given.number("parallel"))
+    produced = await restore_by_produce(target, planned, progress, at_once=at_once)
+    progress.ends()
+    path = given.maybe_text("offset-file") or os.path.join(planned.directory, OFFSETS_FILE)
+    Path(path).write_text(json.dumps(produced.offsets_json()) + "\n")
+    out.remark(f"Records have other offsets now: {path} says which.")
+    report = await compare_produced(target, produced, comparing, at_once)
+    comparing.ends()
+    counts: dict[str, float] = {
+        "partitions": len(produced.partitions),
+        "groups": len(produced.groups),
+        "records": sum(each.records.records for each in produced.partitions),
+        "bytes": sum(each.raw_bytes for each in produced.partitions),
+    }
+    return counts, report
+
+
+def say(counts: dict[str, float], report: Report, given: Given, out: Output) -> int:
     if given.has("report"):
         path = Path(given.text("report"))
-        path.write_text(json.dumps({**counts, **report.as_json()}, indent=2) + os.linesep)
+        path.write_text(json.dumps({**counts, **report.as_json()}, indent=2) + "\n")
     if given.has("json"):
         out.json({**counts, **report.as_json()})
     else:
@@ -122,7 +155,7 @@ def say(
         out.line(
             f"Restored {counts['topics']} topics with {counts['partitions']} partitions,"
             f" {counts['records']} records, {counts['bytes']} bytes and {counts['groups']} groups"
-            f" in {seconds:.1f} s. Compared with the backup: {found}."
+            f" in {counts['seconds']:.1f} s. Compared with the backup: {found}."
         )
     return DIFFERENT if report.differences else 0
 
@@ -130,8 +163,8 @@ def say(
 TOOL = Tool(
     name="restore",
     does="Brings topics and groups back from a backup: onto Moldau with the offsets, transactions"
-    f" and producers of the original. Reads all of it back and exits with {DIFFERENT} if anything"
-    " differs.",
+    " and producers of the original, onto other clusters by producing what was committed. Reads all"
+    f" of it back and exits with {DIFFERENT} if anything differs.",
     flags=(
         BOOTSTRAP,
         Flag(
@@ -159,6 +192,26 @@ TOOL = Tool(
             "A setting that restored topics get instead of their own.",
             takes="KEY=VALUE",
             repeats=True,
+        ),
+        Flag(
+            "--by",
+            "How records come back: append keeps offsets and transactions, onto Moldau only;"
+            " produce writes committed records, anywhere. By default whatever the target can.",
+            takes="WAY",
+            default="auto",
+            one_of=("auto", "append", "produce"),
+        ),
+        Flag(
+            "--offset-file",
+            f"Where a restore by produce writes the new offsets; {OFFSETS_FILE} in the backup by"
+            " default.",
+            takes="FILE",
+        ),
+        Flag(
+            "--batch-size",
+            "Of another tool.",
+            takes="BYTES",
+            no_effect="batches stay as they were",
         ),
         Flag("--no-groups", "Leave the offsets of groups as they are."),
         Flag("--with-access", "Access rules and quotas too."),

@@ -1,0 +1,80 @@
+"""The backup killed by kill -9 at random points: run again it is whole, and has nothing twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import moldau.testing
+from moldau.testing.local_broker import LocalBroker
+from tests.support import seeds
+from tests.support.backups import back_up, files_of, restore_whole
+from tests.support.backups import moldau as command
+from tests.support.fork_load import TransactionalLoad, check_fork
+from tests.support.tracked_topic import create, produce, read
+
+
+def kill_soon(bootstrap: str, directory: Path, after_s: float) -> bool:
+    """Whether it was still running."""
+    words = ("backup", "--bootstrap-server", bootstrap, "--target-dir", str(directory))
+    # Small files: many of them are complete when the end comes.
+    small = ("--snapshot", "--max-segment-size", "200000")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moldau.main", *words, *small],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while not (directory / "data").exists() and process.poll() is None:
+        assert time.monotonic() < deadline, "the backup has written nothing"
+        time.sleep(0.001)
+    time.sleep(after_s)
+    was_running = process.poll() is None
+    process.kill()
+    process.wait()
+    return was_running
+
+
+def check_killed(broker: LocalBroker, directory: Path, count: int) -> None:
+    chance = random.Random(seeds.fresh())
+    bootstrap, backup = broker.bootstrap, directory / "backup"
+    create(bootstrap, "large", partitions=4)
+    produce(bootstrap, "large", range(20_000), size=1000)
+    killed = 0
+    with TransactionalLoad(bootstrap, "killed") as load:
+        load.wait_for_more(10)
+        for _ in range(count):
+            killed += kill_soon(bootstrap, backup, chance.uniform(0, 0.4))
+            produce(bootstrap, "large", range(500), size=1000)
+        load.wait_for_more(10)
+        before = load.acknowledged
+        said = json.loads(back_up(bootstrap, backup, "--json"))
+        after = load.begun
+    assert killed, "every run was over before its end came"
+    assert said["exact"] is True
+    assert command("backup", "verify", str(backup)).returncode == 0
+    spans = [path.name.removesuffix(".batches").split("-") for path in files_of(backup)]
+    assert len(spans) > count, "no file was taken over"
+    with moldau.testing.broker(with_faults=False) as target:
+        restore_whole(target.bootstrap, backup)
+        check_fork(target.bootstrap, load, before, after)
+        for partition in range(4):
+            assert read(target.bootstrap, "large", partition) == read(bootstrap, "large", partition)
+
+
+def test_a_backup_that_was_killed_goes_on_without_doubles(tmp_path: Path) -> None:
+    with moldau.testing.broker(with_faults=False) as broker:
+        check_killed(broker, tmp_path, 2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_backup_that_was_killed_twenty_times_goes_on_without_doubles(tmp_path: Path) -> None:
+    with moldau.testing.broker(with_faults=False) as broker:
+        check_killed(broker, tmp_path, 20)
