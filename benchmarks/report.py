@@ -35,6 +35,14 @@ after every phase the broker's log end offsets must equal what was sent. A MB is
   million, in segments of 256 MB, are compacted in one go; one record of 100 bytes is produced to
   another topic every 2 ms, for 10 seconds before and as long as it takes. Memory and processor
   time are those of the broker and of the processes it starts.
+* *TLS* (`--only tls`): one-record requests, produce and fetch once more, over a listener of
+  protocol SSL; both brokers have the same certificate (ECDSA P-256, TLS 1.3). The load speaks TLS
+  itself and shares the machine.
+* *locks* (`--only guards`): two brokers of a kind stand side by side, one open and one where the
+  load has logged in by SCRAM-SHA-256, may write by an access control list among fifty others, and
+  has quotas of bytes and of request time that it does not reach. One-record requests over one
+  connection and 16 KB batches over four take turns between the two in short slices; the cost is
+  the median of what a slice on the locked broker falls short of its neighbour on the open one.
 * *cluster* (`--only cluster`): three brokers of each kind on one machine, with a ZooKeeper of
   their own, sessions of 6 seconds, heaps of 512 MB. The peer is Apache Kafka 3.9.1, the last with
   ZooKeeper mode, so both do the same by the same means. Topics have three replicas, writes

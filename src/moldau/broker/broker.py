@@ -266,6 +266,7 @@ class Broker:
         entrance = self._security.entrance
         bound = [server.bind(each, entrance(each)) for each in listeners_of(self.config)]
         self._loggers.tell_requests_of(server)
+        self._loggers.on_change = self._security.follow_log_levels
         return server, bound
 
     def _new_services(
@@ -312,6 +313,8 @@ class Broker:
             delegation_tokens=self._security.delegation_tokens,
             access_lists=self._security.access_lists,
             authorizer=self._security.authorizer,
+            check_stores=self._security.check_stores,
+            read_stores_anew=self._read_stores_anew,
         )
         services.telemetry = telemetry_of(self._monitoring, services, self._around)
         return services
@@ -389,6 +392,11 @@ class Broker:
         self._server.reconfigure(socket_settings_of(config))
         self._replicas.reconfigure(config)
         log.info("[KafkaServer id=%d] settings changed: %s", config.node_id, ", ".join(overrides))
+
+    def _read_stores_anew(self) -> None:
+        """Whoever keeps what he has read by these settings finds that they are others."""
+        assert self._services is not None
+        self.config = self._services.config = self.config.with_overrides(self.config.overrides)
 
     # Stopping
 

@@ -94,15 +94,16 @@ class Dispatch:
         try:
             lane = caller.lane
             if lane is not None:
-                if caller.is_counted:
-                    begun_ns = perf_counter_ns()
-                    answer = lane(frame, caller.body_position, call.version, correlation_id)
-                    if answer is not None:
-                        return self._settle(connection, caller, answer, len(frame), begun_ns)
-                else:
-                    answer = lane(frame, caller.body_position, call.version, correlation_id)
-                    if answer is not None:
+                writer = caller.writer
+                answer = lane(frame, caller.body_position, call.version, correlation_id, writer)
+                if answer is not None:
+                    share = caller.share
+                    if share is None:
                         return [answer]
+                    now_ns = perf_counter_ns()
+                    if share.covers(len(frame), connection.read_ns, now_ns):
+                        return [answer]
+                    return self._settle(connection, caller, answer, len(frame), now_ns)
             request = self._decode_inline(caller, frame)
             if request is not None:
                 coroutine = caller.function(request, caller.context_of(frame), self._services)
@@ -132,11 +133,11 @@ class Dispatch:
         caller: Caller,
         answer: bytes,
         request_bytes: int,
-        begun_ns: int,
+        now_ns: int,
     ) -> list[Chunk] | Answer:
         """The short way has answered a client that has a quota: then it may have to wait."""
-        local_ns = perf_counter_ns() - begun_ns
-        throttle_ms = self.quotas.settle_produce(caller.context, request_bytes, local_ns)
+        caller.share = self.quotas.share_of(caller.context)
+        throttle_ms = self.quotas.settle_produce(caller.context, request_bytes, now_ns)
         lane = caller.call.lane
         if not throttle_ms or lane is None:
             return [answer]
@@ -207,6 +208,8 @@ class Dispatch:
         rest = bytes(frame[START_BYTES:position]) if is_kept else b""
         call = self._calls[start]
         caller = Caller(call, context, position, rest, self._authorizer, self.quotas)
+        if caller.share is not None and connection.loop_time is not None:
+            connection.loop_time.paid_by(caller.share.request)
         if call.is_old:
             caller.note_old(self._answers)
         if is_kept:

@@ -22,8 +22,6 @@ OLD_VERSIONS: Final = {
 }  # fmt: skip
 """By the key of an API the last version that Apache Kafka 3.9 calls deprecated and 4.0 refuses."""
 
-Answering = Callable[[memoryview, int, int, int], bytes | None]
-
 
 class Lane(Protocol):
     """A short way for the plain requests of one API, tried before the ordinary one."""
@@ -36,11 +34,13 @@ class Lane(Protocol):
         position: int,
         version: int,
         correlation_id: int,
+        writer: Any,
     ) -> bytes | None:
-        """None if the request is not plain; then nothing has happened yet."""
+        """None if the request is not plain; then nothing has happened yet. The writer is None if
+        the client may do everything."""
 
-    def guarded(self, ctx: RequestContext) -> Answering:
-        """As `answer`, for a client that may not do everything."""
+    def writer(self, ctx: RequestContext) -> Any:
+        """What is remembered of a client that may not do everything."""
 
     def throttled(self, answer: bytes, throttle_ms: Millis) -> bytes:
         """The same answer, which tells the client to wait."""
@@ -90,6 +90,8 @@ class Caller:
         "lane",
         "rest",
         "rest_at",
+        "share",
+        "writer",
     )
 
     def __init__(
@@ -108,12 +110,15 @@ class Caller:
         self.rest_at: Callable[[memoryview, int], tuple[Any, ...]]
         self.rest_at = struct.Struct(f"{len(rest)}s").unpack_from
         self.function = call.function
-        self.lane: Answering | None = None if call.lane is None else call.lane.answer
+        self.lane = None if call.lane is None else call.lane.answer
+        self.writer: Any = None
         if not authorizer.is_open:
             self.function = guarded(call.api_key, call.function)
             if call.lane is not None:
-                self.lane = call.lane.guarded(context)
+                self.writer = call.lane.writer(context)
         self.is_counted = not quotas.is_open
+        self.share = quotas.share_of(context)
+        """Of its quotas; to be asked for again where it does not cover a request."""
         if self.is_counted:
             self.function = partial(counted, self.function)
 

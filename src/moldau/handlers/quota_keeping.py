@@ -20,6 +20,7 @@ from moldau.wire.schema import Message
 
 if TYPE_CHECKING:
     from moldau.handlers.services import Services
+    from moldau.security.quotas.client_share import Share
 
 Served = Callable[..., Coroutine[Any, Any, Any]]
 UNLIMITED_BYTES = 2**31 - 1
@@ -45,8 +46,12 @@ class QuotaKeeper(Protocol):
         """Record what the request has cost, as `ctx.usage` knows it, and how long its client has
         to wait. The outcome is None where nobody waits for an answer."""
 
-    def settle_produce(self, ctx: RequestContext, request_bytes: int, local_ns: int) -> Millis:
-        """As `settle`, for the short way of Produce."""
+    def share_of(self, ctx: RequestContext) -> Share | None:
+        """What the client has, together with whoever shares it, to be kept by the short way; None
+        while nobody has a quota."""
+
+    def settle_produce(self, ctx: RequestContext, request_bytes: int, now_ns: int) -> Millis:
+        """As `settle`, for the short way of Produce where the share does not cover it."""
 
     def settle_fetch(self, ctx: RequestContext, response_bytes: int) -> Millis:
         """As `settle`, for a client's Fetch; who has to wait gets nothing, and the bytes count as
@@ -76,7 +81,10 @@ class OpenQuotas:
     def settle(self, ctx: RequestContext, outcome: Message | ApiError | None) -> Millis:
         return 0
 
-    def settle_produce(self, ctx: RequestContext, request_bytes: int, local_ns: int) -> Millis:
+    def share_of(self, ctx: RequestContext) -> Share | None:
+        return None
+
+    def settle_produce(self, ctx: RequestContext, request_bytes: int, now_ns: int) -> Millis:
         return 0
 
     def settle_fetch(self, ctx: RequestContext, response_bytes: int) -> Millis:

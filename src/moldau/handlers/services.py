@@ -7,7 +7,7 @@ is replaced whole when a dynamic setting changes, so read it at the time of use 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -165,6 +165,11 @@ class Services:
     authorizer: Authorizer = OPEN_AUTHORIZER
     quotas: QuotaKeeper = OPEN_QUOTAS
     passwords: PasswordKeeper = PLAIN_PASSWORDS
+    check_stores: Callable[[Mapping[str, str]], Awaitable[None]] | None = None
+    """Given all dynamic settings of this broker as they are stored. Raises ApiError if a listener
+    could not speak TLS with them."""
+    read_stores_anew: Callable[[], None] = lambda: None
+    """They may have changed where they are."""
     telemetry: Telemetry | None = None
     """None where nobody looks at the metrics of clients."""
     answers: AnswerCells = field(default_factory=AnswerCells)

@@ -6,8 +6,11 @@ rest waits in order; what becomes of it is `net/send_queue.py`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moldau.net.loop_time import LoopTime
 from moldau.net.send_queue import SendQueue
 from moldau.net.transport import Transport
 from moldau.wire.request_framing import Chunk
@@ -29,6 +32,7 @@ class AnswerSender:
         "_server",
         "_transport",
         "is_closed",
+        "loop_time",
         "tick_seen",
         "timed",
     )
@@ -39,6 +43,7 @@ class AnswerSender:
         self._outgoing = SendQueue(transport)
         self._is_writing = False
         self.is_closed = False
+        self.loop_time = LoopTime() if server.takes_loop_time else None
         self.tick_seen = server.tick
         self.timed: list[TimedRequest] = []
         """Requests that are answered and not sent yet."""
@@ -111,6 +116,13 @@ class AnswerSender:
                 self._note_sent()
         self._sent_some()
 
+    def _in_turn(self, work: Callable[[], None]) -> None:
+        """The time that the loop spends on it is the client's, if somebody has a quota of that."""
+        if self.loop_time is None:
+            work()
+        else:
+            self.loop_time.turn(work)
+
     # What the other half does
 
     def refuse(self, reason: str) -> None:
@@ -126,7 +138,8 @@ class AnswerSender:
 
     def _write(self, wanted: bool) -> None:
         if wanted and not self._is_writing and not self.is_closed:
-            self._server.loop.add_writer(self._transport.fileno(), self._writable)
+            send = partial(self._in_turn, self._writable)
+            self._server.loop.add_writer(self._transport.fileno(), send)
             self._is_writing = True
         elif not wanted and self._is_writing:
             self._server.loop.remove_writer(self._transport.fileno())

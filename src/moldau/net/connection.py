@@ -61,7 +61,6 @@ class Connection(AnswerSender):
         "client_software",
         "is_follower",
         "listener",
-        "loop_time",
         "memory",
         "number",
         "principal",
@@ -95,7 +94,6 @@ class Connection(AnswerSender):
         """Whether another broker replicates by it."""
         self.read_ns = 0
         """When what is worked on now was read; or taken up, if it had to stay for a while."""
-        self.loop_time = LoopTime() if server.takes_loop_time else None
         self._login: Login | None = None
         authenticator = acceptor.entrance.authenticator(transport)
         if authenticator is not None:
@@ -198,7 +196,7 @@ class Connection(AnswerSender):
 
     def _read_on(self) -> None:
         if self._is_reading and self._transport.has_pending:
-            self._readable()
+            self._in_turn(self._readable)
 
     def _stalled(self) -> None:
         """Only a transport that has to agree with the other side first has anything to do here."""
@@ -284,7 +282,7 @@ class Connection(AnswerSender):
     def go_on(self) -> None:
         if not self.is_closed and self._inbox.end:
             self.read_ns = self._server.times.now_ns()
-            self._serve()
+            self._in_turn(self._serve)
 
     # Answers that take time
 
@@ -313,10 +311,7 @@ class Connection(AnswerSender):
 
     def answered(self) -> None:
         """One of the awaited answers is here: send those whose turn it is, then go on."""
-        if self.loop_time is None:
-            self._send_answered()
-        else:
-            self.loop_time.turn(self._send_answered)
+        self._in_turn(self._send_answered)
 
     def _send_answered(self) -> None:
         if self.is_closed:

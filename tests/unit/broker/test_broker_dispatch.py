@@ -320,7 +320,7 @@ class EvenOnly:
     versions = range(4, 5)
 
     def answer(
-        self, frame: memoryview, position: int, version: int, correlation_id: int
+        self, frame: memoryview, position: int, version: int, correlation_id: int, writer: Any
     ) -> bytes | None:
         if correlation_id % 2:
             return None

@@ -18,6 +18,8 @@ from moldau.model.errors import ApiError, Error
 from moldau.net.acceptor import Listener
 from moldau.net.server import Server, SocketSettings
 from moldau.security.acl.acl_model import Operation, ResourceType
+from moldau.security.quotas.budgets import RateBudget, Window
+from moldau.security.quotas.client_share import Share
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.wire.messages.produce import (
     PartitionProduceData,
@@ -74,8 +76,11 @@ class Slow:
         self.charged.append((ctx.api_key, ctx.usage.request_bytes, ctx.usage.local_ns > 0))
         return self._throttle_ms
 
-    def settle_produce(self, ctx: RequestContext, request_bytes: int, local_ns: int) -> int:
-        self.charged.append((ctx.api_key, request_bytes, local_ns > 0))
+    def share_of(self, ctx: RequestContext) -> Share:
+        return Share(RateBudget(Window()))
+
+    def settle_produce(self, ctx: RequestContext, request_bytes: int, now_ns: int) -> int:
+        self.charged.append((ctx.api_key, request_bytes, now_ns > 0))
         return self._throttle_ms
 
     def settle_fetch(self, ctx: RequestContext, response_bytes: int) -> int:

@@ -18,13 +18,16 @@ class ListAuthorizer:
 
     def __init__(self, rules: Authorizer) -> None:
         self._rules = rules
-
-    @property
-    def memory(self) -> object | None:
-        return None if tells_grants() else self._rules
+        self.memory: object | None = None
+        self.follow_log_levels()
 
     def follow(self, acls: Acls) -> None:
         self._rules = self._rules.with_acls(acls)
+        self.follow_log_levels()
+
+    def follow_log_levels(self) -> None:
+        """Called when one has changed: while grants are told, none may be remembered."""
+        self.memory = None if tells_grants() else self._rules
 
     def allows(
         self,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from moldau.config.broker_config import BrokerConfig
-from moldau.handlers.quota_keeping import NO_MUTATIONS, UNLIMITED_BYTES, Mutations
+from moldau.handlers.quota_keeping import NO_MUTATIONS, UNLIMITED_BYTES, Mutations, Usage
 from moldau.handlers.request_context import RequestContext
 from moldau.metadata.paths import entity_name
 from moldau.model.clock import Clock
@@ -19,6 +19,7 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis
 from moldau.security.quotas.budgets import Budgets, RateBudget, TokenBudget, Window
 from moldau.security.quotas.client_limits import Tags
+from moldau.security.quotas.client_share import Share
 from moldau.security.quotas.quota_entities import (
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
@@ -35,7 +36,8 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 AMONG_BROKERS: Final = frozenset({4, 5, 6, 7, 27, 56, 67})
 """Their time counts for nobody, unless they are denied."""
-PERCENT_PER_NS: Final = 100.0 / 1e9
+NS_PER_PERCENT: Final = 1e9 / 100.0
+"""Of the loop's time in a second."""
 SHARES_MAX: Final = 10_000
 NAMES: Final = {
     PRODUCER_BYTE_RATE: "Produce",
@@ -43,31 +45,6 @@ NAMES: Final = {
     REQUEST_PERCENTAGE: "Request",
     CONTROLLER_MUTATION_RATE: "ControllerMutation",
 }
-
-
-class _Share:
-    """The budgets of one user with one client id; None for what nobody has a quota of."""
-
-    __slots__ = ("_now_ms", "fetch", "mutations", "produce", "request")
-
-    def __init__(
-        self,
-        produce: RateBudget | None,
-        fetch: RateBudget | None,
-        request: RateBudget | None,
-        mutations: TokenBudget | None,
-        now_ms: Callable[[], Millis],
-    ) -> None:
-        self._now_ms = now_ms
-        self.produce = produce
-        self.fetch = fetch
-        self.request = request
-        self.mutations = mutations
-
-    def pay(self, loop_ns: int) -> None:
-        """For the time of the loop besides the handlers'. Nobody has to wait for it at once."""
-        if self.request is not None:
-            self.request.note(loop_ns * PERCENT_PER_NS, self._now_ms())
 
 
 class ClientQuotaKeeper:
@@ -81,7 +58,9 @@ class ClientQuotaKeeper:
         self._fetch_seconds = (window.samples - 1) * seconds
         self._produce = Budgets(lambda: RateBudget(window))
         self._fetch = Budgets(lambda: RateBudget(window))
-        self._request = Budgets(lambda: RateBudget(window, throttle_ms_max=window.sample_ms))
+        self._request = Budgets(
+            lambda: RateBudget(window, throttle_ms_max=window.sample_ms, unit=NS_PER_PERCENT)
+        )
         self._mutations = Budgets(lambda: TokenBudget(changes))
         self._by_key: Mapping[str, Budgets[RateBudget] | Budgets[TokenBudget]] = {
             PRODUCER_BYTE_RATE: self._produce,
@@ -90,7 +69,7 @@ class ClientQuotaKeeper:
             CONTROLLER_MUTATION_RATE: self._mutations,
         }
         self._limits: dict[str, dict[QuotaEntity, float]] = {key: {} for key in NAMES}
-        self._shares: dict[tuple[str, str | None], _Share] = {}
+        self._shares: dict[tuple[str, str | None], Share] = {}
         self._generation = 0
         self.is_open = True
 
@@ -124,9 +103,7 @@ class ClientQuotaKeeper:
         rates = {"Produce": self._produce, "Fetch": self._fetch, "Request": self._request}
         for kind, budgets in rates.items():
             for tags, budget in list(budgets.items()):
-                limit = budget.limit
-                wait_ms = 0 if limit is None else budget.rate.throttle_ms(limit, now)
-                yield kind, tags, budget.rate.rate(now), wait_ms
+                yield kind, tags, budget.per_second(now), budget.throttle_ms(now)
         for tags, changes in list(self._mutations.items()):
             if changes.limit is not None:
                 left = changes.bucket.tokens(changes.limit, now)
@@ -138,37 +115,32 @@ class ClientQuotaKeeper:
         usage = ctx.usage
         if usage is None or ctx.api_key == FETCH:
             return 0
-        share = self._share_of(ctx)
+        share = self.share_of(ctx)
         now = self._now_ms()
         throttle_ms = 0
-        if ctx.api_key == PRODUCE and share.produce is not None:
+        if ctx.api_key == PRODUCE:
             throttle_ms = share.produce.spend(usage.request_bytes, now)
-        if share.request is not None and not _is_exempt(ctx, outcome):
-            charged_ns = _charge(ctx, share, usage.local_ns, usage.before_wait_ns)
-            throttle_ms = max(throttle_ms, share.request.spend(charged_ns * PERCENT_PER_NS, now))
+        if not _is_exempt(ctx, outcome):
+            throttle_ms = max(throttle_ms, _charge(ctx, share, usage, now))
         return throttle_ms
 
-    def settle_produce(self, ctx: RequestContext, request_bytes: int, local_ns: int) -> Millis:
-        share = self._share_of(ctx)
+    def settle_produce(self, ctx: RequestContext, request_bytes: int, now_ns: int) -> Millis:
+        share = self.share_of(ctx)
         now = self._now_ms()
-        throttle_ms = 0
-        if share.produce is not None:
-            throttle_ms = share.produce.spend(request_bytes, now)
-        if share.request is not None:
-            charged_ns = _charge(ctx, share, local_ns, 0)
-            throttle_ms = max(throttle_ms, share.request.spend(charged_ns * PERCENT_PER_NS, now))
-        return throttle_ms
+        throttle_ms = share.produce.spend(request_bytes, now)
+        loop_time = None if ctx.connection is None else ctx.connection.loop_time
+        if loop_time is None:
+            return throttle_ms
+        loop_time.paid_by(share.request)
+        return max(throttle_ms, share.request.spend(loop_time.due_ns(now_ns), now))
 
     def settle_fetch(self, ctx: RequestContext, response_bytes: int) -> Millis:
         usage = ctx.usage
         if usage is None:
             return 0
-        share = self._share_of(ctx)
+        share = self.share_of(ctx)
         now = self._now_ms()
-        throttle_ms = 0
-        if share.request is not None:
-            charged_ns = _charge(ctx, share, usage.local_ns, usage.before_wait_ns)
-            throttle_ms = share.request.spend(charged_ns * PERCENT_PER_NS, now)
+        throttle_ms = _charge(ctx, share, usage, now)
         if share.fetch is not None:
             throttle_ms = max(throttle_ms, share.fetch.spend(response_bytes, now))
             if throttle_ms:
@@ -176,29 +148,28 @@ class ClientQuotaKeeper:
         return throttle_ms
 
     def fetch_bytes_max(self, ctx: RequestContext) -> int:
-        budget = self._share_of(ctx).fetch
+        budget = self.share_of(ctx).fetch
         if budget is None or budget.limit is None:
             return UNLIMITED_BYTES
         return int(min(budget.limit * self._fetch_seconds, UNLIMITED_BYTES))
 
     def mutations(self, ctx: RequestContext, *, is_strict: bool) -> Mutations:
-        budget = self._share_of(ctx).mutations
+        budget = self.share_of(ctx).mutations
         if budget is None:
             return NO_MUTATIONS
         return _RequestedMutations(budget, self._now_ms, is_strict=is_strict)
 
-    def _share_of(self, ctx: RequestContext) -> _Share:
+    def share_of(self, ctx: RequestContext) -> Share:
         share = self._shares.get((ctx.principal.name, ctx.client_id))
         return share or self._new_share(ctx.principal.name, ctx.client_id)
 
-    def _new_share(self, user: str, client_id: str | None) -> _Share:
+    def _new_share(self, user: str, client_id: str | None) -> Share:
         asked = user, client_id or "", self._now_ms()
-        share = _Share(
+        share = Share(
             self._produce.of(*asked),
             self._fetch.of(*asked),
             self._request.of(*asked),
             self._mutations.of(*asked),
-            self._now_ms,
         )
         generation = sum(budgets.generation for budgets in self._by_key.values())
         if generation != self._generation or len(self._shares) >= SHARES_MAX:
@@ -209,16 +180,18 @@ class ClientQuotaKeeper:
         return share
 
 
-def _charge(ctx: RequestContext, share: _Share, local_ns: int, before_wait_ns: int) -> int:
-    """What is to be paid now. What a handler did before it waited is in its turn of the loop."""
+def _charge(ctx: RequestContext, share: Share, usage: Usage, now: Millis) -> Millis:
+    """The time of its handler; how long its client has to wait. What a handler did before it waited
+    is in its turn of the loop, and paid for with that."""
+    local_ns = usage.local_ns
     loop_time = None if ctx.connection is None else ctx.connection.loop_time
-    if loop_time is None:
-        return local_ns
-    loop_time.paid_by(share.pay)
-    if before_wait_ns:
-        return local_ns - before_wait_ns
-    loop_time.charged_ns += local_ns
-    return local_ns
+    if loop_time is not None:
+        loop_time.paid_by(share.request)
+        if usage.before_wait_ns:
+            local_ns -= usage.before_wait_ns
+        else:
+            loop_time.charge(local_ns)
+    return share.request.spend(local_ns, now)
 
 
 class _RequestedMutations:

@@ -6,7 +6,8 @@ users or quotas, and loads what keeps them only then, or when a client makes the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from moldau.broker.access.dynamic_passwords import DynamicPasswords
@@ -19,6 +20,7 @@ from moldau.config.setting_definition import ConfigError
 from moldau.engine.timers import Timers
 from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer
 from moldau.metadata.store import MetadataStore
+from moldau.model.errors import ApiError, Error
 from moldau.net.acceptor import BindFault, Listener
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
 from moldau.security.naming.principal import parse_super_users
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from moldau.handlers.services import Services
     from moldau.net.oauth.token_keys import TokenKeys
     from moldau.net.server import Server
+    from moldau.net.tls.tls_entrance import TlsEntrance
     from moldau.security.quotas.quota_filters import Quotas
     from moldau.security.sasl.scram_server import ScramAccount, ScramLookup
     from moldau.security.tokens.delegation_token import TokenRules
@@ -78,9 +81,12 @@ class SecurityParts:
         )
         self._decoy_secret = _decoy_secret(token_secret, around)
         self._token_keys: TokenKeys | None = None
+        self._tls: list[TlsEntrance] = []
         self._is_open = False
         self.authorizer: Authorizer = OPEN_AUTHORIZER
         self.access_lists: AccessLists | None = None
+        self.follow_log_levels: Callable[[], None] = lambda: None
+        """Called when one has changed."""
         self._own_authorizer: OwnAuthorizer | None = None
         self._choose_authorizer(config(), is_alone)
 
@@ -91,6 +97,7 @@ class SecurityParts:
             from moldau.cluster.tree.access_control_lists import AccessLists
 
             authorizer = self.authorizer = _list_authorizer(config)
+            self.follow_log_levels = authorizer.follow_log_levels
             self.access_lists = AccessLists(
                 self._store,
                 clock=self._around.clock,
@@ -128,6 +135,22 @@ class SecurityParts:
     def keep_quotas(self, server: Server, dispatch: Dispatch, services: Services) -> None:
         """From now on clients of this server are held to quotas, as soon as there are any."""
         self._kept_by = server, dispatch, services
+
+    # Stores of listeners
+
+    async def check_stores(self, stored: Mapping[str, str]) -> None:
+        """Whether listeners can go on with the stores that dynamic settings name. Raises ApiError
+        (INVALID_REQUEST)."""
+        from moldau.net.tls.pem_blocks import StoreFault
+
+        try:
+            config = self._config().with_overrides(self.passwords.decoded(stored))
+            for entrance in self._tls:
+                await asyncio.get_running_loop().run_in_executor(None, entrance.check, config)
+        except (ConfigError, StoreFault) as fault:
+            raise ApiError(
+                Error.INVALID_REQUEST, f"Invalid dynamic configuration: {fault}"
+            ) from None
 
     def _follow_quotas(self, quotas: Quotas) -> None:
         keeper = self._quotas
@@ -192,7 +215,9 @@ class SecurityParts:
             return OPEN_ENTRANCE
         from moldau.net.tls.tls_entrance import TlsEntrance
 
-        return TlsEntrance(listener.name, self._config)
+        entrance = TlsEntrance(listener.name, self._config)
+        self._tls.append(entrance)
+        return entrance
 
     def _delegation_tokens(
         self, store: MetadataStore, secret: bytes, is_alone: bool

@@ -59,6 +59,8 @@ class BrokerLoggers:
     def __init__(self) -> None:
         self._server: Server | None = None
         self._request_log: RequestLog | None = None
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a client has set a level."""
 
     def tell_requests_of(self, server: Server) -> None:
         """The requests of this server are told while a level asks for it."""
@@ -84,6 +86,7 @@ class BrokerLoggers:
         target = logging.getLogger(None if logger == ROOT else own_name(logger))
         target.setLevel(logging.NOTSET if level is None else LEVELS[level])
         self._follow_request_level()
+        self.on_change()
 
     def _follow_request_level(self) -> None:
         if self._request_log is None:

@@ -190,7 +190,9 @@ async def _alter(
                 _change_log_levels(resource[1], changes, on, validate_only)
                 outcomes.append(None)
             else:
-                outcomes.append(_change(resource, changes, on, replace_all))
+                change = _change(resource, changes, on, replace_all)
+                await _check_stores(change, on)
+                outcomes.append(change)
         except ApiError as refusal:
             outcomes.append(refusal)
     to_controller = [each for each in outcomes if isinstance(each, ConfigChange)]
@@ -198,8 +200,33 @@ async def _alter(
     responses = []
     for (resource, _), outcome in zip(asked, outcomes, strict=True):
         row = next(answers) if isinstance(outcome, ConfigChange) else outcome
+        if row is None and not validate_only and _names_stores(outcome, on):
+            on.read_stores_anew()
         responses.append(_response(resource, row))
     return responses
+
+
+def _names_stores(change: ConfigChange | ApiError | None, on: Services) -> bool:
+    """Whether it is about certificates and keys of this broker."""
+    return (
+        isinstance(change, ConfigChange)
+        and change.resource_type == ResourceType.BROKER
+        and change.resource_name == str(on.node_id)
+        and any(".ssl." in f".{key}" for key in change.overrides)
+    )
+
+
+async def _check_stores(change: ConfigChange, on: Services) -> None:
+    if on.check_stores is None or not _names_stores(change, on):
+        return
+    configs = on.image().broker_configs
+    own = {} if change.replace_all else dict(configs.get(change.resource_name, {}))
+    for key, value in change.overrides.items():
+        if value is None:
+            own.pop(key, None)
+        else:
+            own[key] = value
+    await on.check_stores({**configs.get(DEFAULT_BROKER, {}), **own})
 
 
 async def _submit(

@@ -10,8 +10,6 @@ log that has to be loaded first) is left to the ordinary handler: this lane has 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from moldau.handlers.authorization import topic
@@ -47,8 +45,6 @@ PRODUCER_POSITION: Final = 43
 TAGS_BYTES: Final = 3
 """The empty tagged fields of partition, topic and request close the frame."""
 
-Answering = Callable[[memoryview, int, int, int], bytes | None]
-
 # Acks, timeout, topic count + 1, length of the name + 1.
 _start_at = struct.Struct(">hiBB").unpack_from
 _START_BYTES = 6
@@ -61,11 +57,22 @@ _THROTTLE = struct.Struct(">iB")
 class _Entry:
     """What is known of one partition in one version: its replica and how to answer."""
 
-    __slots__ = ("pack", "partition", "prefix", "replica", "size", "suffix", "topic", "version")
+    __slots__ = (
+        "name",
+        "pack",
+        "partition",
+        "prefix",
+        "replica",
+        "size",
+        "suffix",
+        "topic",
+        "version",
+    )
 
     def __init__(
         self, replica: Replica, topic: TopicProduceData, partition: int, version: int
     ) -> None:
+        self.name = replica.partition.topic_partition.topic
         self.topic = topic
         self.version = version
         frame = self.encode(
@@ -135,11 +142,9 @@ class ProduceLane:
         # Topic count, name (or id), partition count, partition index.
         end = start + (22 if version >= TOPIC_IDS_SINCE else length + 6)
         key = (version, bytes(frame[start:end]))
-        entry = self._entries.get(key)
+        entry = self._entries.get(key) or self._learn(frame, position, version, key)
         if entry is None:
-            entry = self._learn(frame, position, version, key)
-            if entry is None:
-                return None
+            return None
         size, end = _uvarint(frame, end)
         records_end = end + size - 1
         if size <= RECORDS_MIN or records_end + TAGS_BYTES != len(frame):
@@ -157,7 +162,13 @@ class ProduceLane:
             is_plain = writer is None and is_transactional and named
             if not (is_plain and self._is_ongoing(replica, frame, end)):
                 return None
-        elif writer is not None and not self._may_write(writer, replica):
+        elif (
+            writer is not None
+            and not (
+                entry.name in writer.topics and self._services.authorizer.memory is writer.rules
+            )
+            and not self._may_write(writer, entry.name)
+        ):
             return None
         return self._append(entry, frame[end:records_end], acks, correlation_id)
 
@@ -165,24 +176,19 @@ class ProduceLane:
         """The time and the empty tagged fields close the answer."""
         return answer[:-5] + _THROTTLE.pack(throttle_ms, 0)
 
-    def guarded(self, ctx: RequestContext) -> Answering:
-        """As `answer`, for a client that may not do everything."""
-        return partial(self.answer, writer=_Writer(ctx))
+    def writer(self, ctx: RequestContext) -> _Writer:
+        return _Writer(ctx)
 
-    def _may_write(self, writer: _Writer, replica: Replica) -> bool:
-        name = replica.partition.topic_partition.topic
+    def _may_write(self, writer: _Writer, name: str) -> bool:
+        """Ask, and remember what is allowed, if that may be."""
         authorizer = self._services.authorizer
-        rules = authorizer.memory
-        if rules is not writer.rules:
+        rules, topics = authorizer.memory, writer.topics
+        if rules is not writer.rules or len(topics) >= TOPICS_REMEMBERED_MAX:
             writer.rules = rules
-            writer.topics.clear()
-        elif name in writer.topics:
-            return True
+            topics.clear()
         is_allowed = authorizer.allows(writer.context, Operation.WRITE, topic(name))
         if is_allowed and rules is not None:
-            if len(writer.topics) >= TOPICS_REMEMBERED_MAX:
-                writer.topics.clear()
-            writer.topics.add(name)
+            topics.add(name)
         return is_allowed
 
     def _append(

@@ -79,6 +79,10 @@ class TlsEntrance:
         assert isinstance(transport, TlsTransport)
         return CertificateLogin(transport, self._rules)
 
+    def check(self, config: BrokerConfig) -> None:
+        """Reads the stores that these settings name. Raises StoreFault if they will not do."""
+        self._built(config)
+
     def _renew(self) -> None:
         self._read = self._config()
         try:

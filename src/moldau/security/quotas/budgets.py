@@ -7,7 +7,6 @@ goes after an hour in any case, as Apache Kafka's sensors do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import inf
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from moldau.model.names import Millis
@@ -20,6 +19,9 @@ BUDGETS_MAX = 10_000
 DROPPED_AT_ONCE = BUDGETS_MAX // 10
 IDLE_MS_MAX = 60 * 60 * 1000
 NOTHING_WAITS = -1
+NS_PER_MS = 1_000_000
+UNBOUNDED = 2**59
+"""More than anybody can spend in a sample."""
 
 
 class Window(NamedTuple):
@@ -34,84 +36,122 @@ class Budget(Protocol):
 
     def is_idle(self, now: Millis) -> bool: ...
 
+    def retire(self) -> None: ...
+
 
 class RateBudget:
     """Of bytes or of time, measured over samples.
 
     What is certain to stay below the limit, within the sample under way, is only added up: most
     requests cost a comparison. It is recorded before anything else is asked, so the answers are
-    those that recording each of them would give."""
+    those that recording each of them would give. Where every call counts (`client_share.py`,
+    `net/loop_time.py`) this is done in place: `value < room and now_ns < until_ns`, then `room` is
+    less by the value and `last_ns` is now. Nanoseconds are of the clock that the milliseconds
+    are of."""
 
     __slots__ = (
+        "_given",
         "_limit",
         "_rate",
-        "_room",
-        "_room_until_ms",
-        "_waiting",
-        "_waiting_ms",
+        "_unit",
+        "_used_ms",
+        "last_ns",
+        "room",
         "throttle_ms_max",
-        "used_ms",
+        "until_ns",
     )
 
-    def __init__(self, window: Window, throttle_ms_max: Millis | None = None) -> None:
+    def __init__(
+        self, window: Window, throttle_ms_max: Millis | None = None, unit: float = 1.0
+    ) -> None:
+        """`unit`: what is spent is counted in parts, so many of which are one of the limit."""
         self._limit: float | None = None
         self._rate = SampledRate(*window)
+        self._unit = unit
         self.throttle_ms_max = throttle_ms_max
-        self.used_ms: Millis = 0
-        self._room: float = 0.0
-        """What may still be spent before the rate has to be looked at."""
-        self._room_until_ms: Millis = 0
-        self._waiting: float = 0.0
-        """Spent and not recorded yet; the last of it at `_waiting_ms`."""
-        self._waiting_ms: Millis = NOTHING_WAITS
+        self._used_ms: Millis = 0
+        self.room: float = 0
+        """What may still be spent before the rate has to be looked at; less than it was `_given` by
+        what is spent and not recorded yet."""
+        self.until_ns = 0
+        """When it has to be looked at in any case."""
+        self.last_ns = NOTHING_WAITS
+        """When the last was spent of what is not recorded yet."""
+        self._given: float = 0
 
     @property
     def limit(self) -> float | None:
-        return self._limit
+        return None if self._limit is None else self._limit / self._unit
 
     @limit.setter
     def limit(self, limit: float | None) -> None:
-        self._limit = limit
-        self._room = 0.0
+        self.retire()
+        self._limit = None if limit is None else limit * self._unit
+
+    @property
+    def used_ms(self) -> Millis:
+        return max(self._used_ms, self.last_ns // NS_PER_MS)
+
+    @used_ms.setter
+    def used_ms(self, now: Millis) -> None:
+        self._used_ms = now
 
     @property
     def rate(self) -> SampledRate:
         """With all that was spent."""
-        if self._waiting_ms != NOTHING_WAITS:
-            self._rate.record(self._waiting, self._waiting_ms)
-            self._waiting, self._waiting_ms = 0.0, NOTHING_WAITS
+        if self.last_ns != NOTHING_WAITS:
+            self._used_ms = self.last_ns // NS_PER_MS
+            self._rate.record(self._given - self.room, self._used_ms)
+            self._given, self.last_ns = self.room, NOTHING_WAITS
         return self._rate
+
+    def retire(self) -> None:
+        """Nothing is certain any more: whoever keeps this budget has to ask whether it holds."""
+        self._give(self.rate, 0)
 
     def spend(self, value: float, now: Millis) -> Millis:
         """Record it; how long its client has to wait."""
         return 0 if self._is_certain(value, now) else self._judge(value, now)
 
     def _is_certain(self, value: float, now: Millis) -> bool:
-        self.used_ms = now
-        room = self._room - value
-        if room <= 0.0 or now >= self._room_until_ms:
+        now_ns = now * NS_PER_MS
+        if value >= self.room or now_ns >= self.until_ns:
             return False
-        self._room = room
-        self._waiting += value
-        self._waiting_ms = now
+        self.room -= value
+        self.last_ns = now_ns
         return True
 
     def _judge(self, value: float, now: Millis) -> Millis:
         rate, limit = self.rate, self._limit
         rate.record(value, now)
+        self._used_ms = now
         throttle_ms = 0 if limit is None else rate.throttle_ms(limit, now)
-        self._room = 0.0 if throttle_ms else inf if limit is None else rate.room(limit)
-        self._room_until_ms = rate.steady_until_ms
+        if throttle_ms:
+            self._give(rate, 0)
+        else:
+            self._give(rate, UNBOUNDED if limit is None else min(rate.room(limit), UNBOUNDED))
         if self.throttle_ms_max is not None and throttle_ms > self.throttle_ms_max:
             return self.throttle_ms_max
         return throttle_ms
 
+    def _give(self, rate: SampledRate, room: float) -> None:
+        self.room = self._given = int(room)
+        self.until_ns = rate.steady_until_ms * NS_PER_MS if room else 0
+
     def note(self, value: float, now: Millis) -> None:
         """Record what nobody has to wait for now; negative to take back."""
         if value < 0 or not self._is_certain(value, now):
-            self.used_ms = now
             self.rate.record(value, now)
-            self._room = 0.0
+            self._used_ms = now
+            self._give(self._rate, 0)
+
+    def per_second(self, now: Millis) -> float:
+        """What is spent, as the limit is told."""
+        return self.rate.rate(now) / self._unit
+
+    def throttle_ms(self, now: Millis) -> Millis:
+        """How long its clients would have to wait now."""
+        return 0 if self._limit is None else self.rate.throttle_ms(self._limit, now)
 
     def is_idle(self, now: Millis) -> bool:
         return self.rate.is_idle(now)
@@ -138,6 +178,9 @@ class TokenBudget:
 
     def is_idle(self, now: Millis) -> bool:
         return self.limit is None or self.bucket.is_full(self.limit, now)
+
+    def retire(self) -> None:
+        """Nobody spends of it without asking."""
 
 
 B = TypeVar("B", bound=Budget)
@@ -186,7 +229,7 @@ class BoundedBudgets(Generic[K, B]):
 
     def _drop(self, gone: Sequence[K]) -> None:
         for key in gone:
-            del self._budgets[key]
+            self._budgets.pop(key).retire()
         if gone:
             self.dropped += 1
 
