@@ -32,7 +32,7 @@ class AuditLog:
         self._read_bytes = 0
 
     def lines(self, principal: str) -> Counter[str]:
-        """New ones. The broker wrote them before it answered."""
+        """New ones."""
         with self._path.open("rb") as file:
             file.seek(self._read_bytes)
             text = file.read()
