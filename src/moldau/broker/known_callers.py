@@ -117,7 +117,7 @@ class Caller:
             if call.lane is not None:
                 self.writer = call.lane.writer(context)
         self.is_counted = not quotas.is_open
-        self.share = quotas.share_of(context)
+        self.share = None if quotas.is_open else quotas.share_of(context)
         """Of its quotas; to be asked for again where it does not cover a request."""
         if self.is_counted:
             self.function = partial(counted, self.function)
