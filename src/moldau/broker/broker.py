@@ -265,8 +265,7 @@ class Broker:
         self._security.keep_quotas(server, dispatch, services)
         entrance = self._security.entrance
         bound = [server.bind(each, entrance(each)) for each in listeners_of(self.config)]
-        self._loggers.tell_requests_of(server)
-        self._loggers.on_change = self._security.follow_log_levels
+        self._loggers.tell(server, self._security.follow_log_levels)
         return server, bound
 
     def _new_services(
@@ -394,7 +393,6 @@ class Broker:
         log.info("[KafkaServer id=%d] settings changed: %s", config.node_id, ", ".join(overrides))
 
     def _read_stores_anew(self) -> None:
-        """Whoever keeps what he has read by these settings finds that they are others."""
         assert self._services is not None
         self.config = self._services.config = self.config.with_overrides(self.config.overrides)
 

@@ -60,11 +60,11 @@ class BrokerLoggers:
         self._server: Server | None = None
         self._request_log: RequestLog | None = None
         self.on_change: Callable[[], None] = lambda: None
-        """Called when a client has set a level."""
 
-    def tell_requests_of(self, server: Server) -> None:
-        """The requests of this server are told while a level asks for it."""
-        self._server = server
+    def tell(self, server: Server, of_changes: Callable[[], None]) -> None:
+        """The requests of this server are told while a level asks for it; `of_changes` is called
+        when a client has set a level."""
+        self._server, self.on_change = server, of_changes
         self._follow_request_level()
 
     def levels(self) -> Mapping[str, str]:

@@ -162,14 +162,11 @@ class ProduceLane:
             is_plain = writer is None and is_transactional and named
             if not (is_plain and self._is_ongoing(replica, frame, end)):
                 return None
-        elif (
-            writer is not None
-            and not (
-                entry.name in writer.topics and self._services.authorizer.memory is writer.rules
-            )
-            and not self._may_write(writer, entry.name)
-        ):
-            return None
+        elif writer is not None:
+            rules = self._services.authorizer.memory
+            is_known = rules is writer.rules and entry.name in writer.topics
+            if not (is_known or self._may_write(writer, entry.name)):
+                return None
         return self._append(entry, frame[end:records_end], acks, correlation_id)
 
     def throttled(self, answer: bytes, throttle_ms: Millis) -> bytes:
