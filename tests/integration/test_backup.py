@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ from tests.support.backups import (
 from tests.support.backups import (
     moldau as command,
 )
-from tests.support.fork_load import TransactionalLoad, check_fork
+from tests.support.fork_load import TOPICS, TransactionalLoad, check_fork
 from tests.support.tracked_topic import create, delete, produce, read
 
 SETTINGS = {"log.segment.bytes": "1048576", "log.retention.check.interval.ms": "200"}
@@ -334,3 +335,55 @@ def test_a_directory_packed_by_tar_while_the_broker_is_stopped_is_a_backup(tmp_p
     subprocess.run(unpack, check=True)
     with BrokerProcess(tmp_path / "again") as second:
         assert read(second.bootstrap, "BackupTopic") == ["Test"]
+
+
+def test_parquet_has_the_committed_records(broker: LocalBroker, tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    with TransactionalLoad(broker.bootstrap, "table") as load:
+        load.wait_for_more(12)
+        back_up(broker.bootstrap, tmp_path / "backup", "--topics", load.topic(TOPICS[0]))
+    done = command("backup", "parquet", str(tmp_path / "backup"), "--to", str(tmp_path / "lake"))
+    assert done.returncode == 0, done.stderr
+    rows = parquet.read_table(tmp_path / "lake" / load.topic(TOPICS[0])).to_pylist()
+    assert [row["value"] for row in rows] == [b"%d" % number for number in range(len(rows))]
+    assert len(rows) >= 12
+    assert [row["offset"] for row in rows] != list(range(len(rows))), "there are markers between"
+
+
+def test_a_backup_without_an_end_goes_on_until_it_is_killed(
+    broker: LocalBroker, target: LocalBroker, tmp_path: Path
+) -> None:
+    produce(broker.bootstrap, "goes-on", range(10))
+    words = ("--bootstrap-server", broker.bootstrap, "--target-dir", str(tmp_path))
+    chosen = ("--topics", "goes-on", "--interval", "1")
+    with subprocess.Popen(
+        [sys.executable, "-m", "moldau.main", "backup", *words, *chosen],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert "Moment 1," in process.stdout.readline()
+            produce(broker.bootstrap, "goes-on", range(10, 20))
+            line = process.stdout.readline()
+            while "10 new records" not in line:
+                assert line.startswith("Moment "), line
+                line = process.stdout.readline()
+        finally:
+            process.kill()
+    restore_whole(target.bootstrap, tmp_path)
+    assert read(target.bootstrap, "goes-on") == texts(range(20))
+
+
+def test_quotas_come_back_where_they_are_asked_for(
+    broker: LocalBroker, target: LocalBroker, tmp_path: Path
+) -> None:
+    entity = (("user", "alice"),)
+    broker.admin().alter_client_quotas({entity: {"producer_byte_rate": 1e6}})
+    produce(broker.bootstrap, "limited", range(1))
+    back_up(broker.bootstrap, tmp_path, "--topics", "limited")
+    restore_whole(target.bootstrap, tmp_path)
+    assert target.admin().describe_client_quotas() == {}
+    restore_whole(target.bootstrap, tmp_path, "--rename", "limited=again", "--with-access")
+    assert target.admin().describe_client_quotas() == {entity: {"producer_byte_rate": 1e6}}

@@ -91,7 +91,9 @@ class ClusterSource:
             }
         return found
 
-    async def fetch(self, place: TopicPartition, offset: int, offset_end: int) -> bytes:
+    async def fetch(
+        self, place: TopicPartition, offset: int, offset_end: int, max_bytes: int = FETCH_BYTES
+    ) -> bytes:
         """Batches from an offset on, as they are stored; empty if there are none before
         `offset_end`. Raises BackupFault, and
         KafkaError for an offset out of range."""
@@ -99,7 +101,9 @@ class ClusterSource:
         failures = 0
         while True:
             try:
-                records, is_all = await self._fetch_once(place, offset, offset_end)
+                records, is_all = await self._fetch_once(
+                    place, offset, offset_end, min(max_bytes, FETCH_BYTES)
+                )
                 if records or is_all:
                     return records
                 reason = "there is no answer with records"
@@ -123,7 +127,7 @@ class ClusterSource:
                 raise BackupFault(f"topic {topic} is not known: {error.message}") from error
 
     async def _fetch_once(
-        self, place: TopicPartition, offset: int, offset_end: int
+        self, place: TopicPartition, offset: int, offset_end: int, max_bytes: int
     ) -> tuple[bytes, bool]:
         leader = self.admin.cluster.leader(*place)
         if leader is None:
@@ -132,12 +136,12 @@ class ClusterSource:
             if leader is None:
                 raise self.admin._no_leader(place)
         wanted = FetchPartition(
-            partition=place.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES
+            partition=place.partition, fetch_offset=offset, partition_max_bytes=max_bytes
         )
         request = FetchRequest(
             max_wait_ms=FETCH_WAIT_MS,
             min_bytes=1,
-            max_bytes=FETCH_BYTES,
+            max_bytes=max_bytes,
             isolation_level=0,
             topics=[FetchTopic(topic=place.topic, partitions=[wanted])],
         )

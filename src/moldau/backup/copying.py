@@ -128,11 +128,11 @@ class PartitionCopy:
         if not len(batches):
             self._offset = max(offset_next, self._offset)
             return
+        await self._written()
         if self._file is not None and self._file.stored_bytes >= wanted.segment_bytes:
             await self._finish_file()
         if self._file is None:
             self._begin_file()
-        await self._written()
         self._scan.take(batches)
         if self._look is not None:
             self._look(batches)
@@ -145,7 +145,9 @@ class PartitionCopy:
         wanted = self._wanted
         for _ in range(EMPTY_TRIES):
             try:
-                fetched = await self._source.fetch(wanted.place, self._offset, wanted.offset_end)
+                fetched = await self._source.fetch(
+                    wanted.place, self._offset, wanted.offset_end, wanted.segment_bytes
+                )
             except KafkaError as error:
                 if error.code is not Error.OFFSET_OUT_OF_RANGE:
                     raise

@@ -25,7 +25,8 @@ from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
 from moldau.records.batch import Buffer, whole_headers
 
-APPEND_BYTES = 4 * 1024 * 1024
+APPEND_BYTES = 1024 * 1024
+"""The broker's loop takes one request at a time: as much as a follower fetches."""
 AT_ONCE = 4
 
 

@@ -188,6 +188,22 @@ def list_moments(given: Given, out: Output) -> None:
     out.table(("MOMENT", "TIME", "EXACT", "TOPICS", "GROUPS", "NEW RECORDS", "NEW BYTES"), rows)
 
 
+def to_parquet(given: Given, out: Output) -> None:
+    from moldau.backup.parquet_export import export
+    from moldau.backup.restore_plan import Choice, plan
+
+    directory = given.words[0] if given.words else ""
+    selection = selection_of(given)
+    progress = ByteProgress("Exported")
+    with backup_faults():
+        choice = Choice(selection.names, selection.pattern, with_groups=False)
+        chosen = plan(read_chain(directory), choice)
+        count = export(chosen, given.text("to"), progress)
+    progress.ends()
+    moment = at(chosen.moment.moment_ms)
+    out.line(f"Wrote {count} committed records of {moment} to {given.text('to')}.")
+
+
 EXAMPLES = (
     "moldau backup --bootstrap-server localhost:9092 --target-dir /backups/prod --snapshot",
     "moldau backup --bootstrap-server localhost:9092 --target-dir /backups/prod --topics orders",
@@ -216,7 +232,7 @@ TOOL = Tool(
     examples=EXAMPLES,
     notes="`moldau backup verify DIR` reads every byte of a backup and names what is missing or"
     f" damaged; it exits with {DAMAGED} if anything is.\n`moldau backup list DIR` lists the moments"
-    " of a backup.",
+    " of a backup.\n`moldau backup parquet DIR --to DIR` writes records for queries.",
 )
 VERIFY = Tool(
     name="backup verify",
@@ -235,4 +251,17 @@ LIST = Tool(
     words_max=1,
     words_usage="DIR",
 )
-COMMANDS = {"verify": VERIFY, "list": LIST}
+PARQUET = Tool(
+    name="backup parquet",
+    does="Writes the committed records of the last moment as Parquet files, for queries: a folder"
+    " for each topic, a file for each partition.",
+    flags=(
+        Flag("--to", "The directory for the files.", takes="DIR", required=True),
+        TOPICS,
+        TOPICS_REGEX,
+    ),
+    main=to_parquet,
+    words_max=1,
+    words_usage="DIR",
+)
+COMMANDS = {"verify": VERIFY, "list": LIST, "parquet": PARQUET}
