@@ -19,12 +19,15 @@ from moldau.metrics.otlp.otlp_writing import DELTA, Family, Series, metrics_data
 from moldau.model.errors import Error
 from moldau.records.compression import Codec, compress
 from moldau.testing.broker_process import BrokerProcess, free_port
+from moldau.wire.messages.api_versions import ApiVersionsRequest
 from moldau.wire.messages.telemetry import (
     GetTelemetrySubscriptionsRequest,
     PushTelemetryRequest,
 )
+from moldau.wire.request_framing import decode_response, encode_request
 from tests.integration.test_server_metrics import numbers, page
 from tests.support.eventually import eventually
+from tests.support.hostile_costs import Client
 
 ID = bytes(range(16))
 
@@ -105,6 +108,30 @@ def test_what_is_pushed_can_be_scraped_and_read(watched: Watched) -> None:
     assert client["client_software_name"] == "moldau"
     assert {each["name"] for each in client["metrics"]} == {"a.total", "b"}
     assert client["metrics"][0]["attributes"]["group.id"] == "g"
+
+
+def test_of_long_names_of_clients_the_beginning_is_kept(watched: Watched) -> None:
+    """A broker remembers thousands of clients."""
+    name = "a" * 30_000
+
+    def ask(client: Client, key: int, version: int, request: Any) -> Any:
+        client.socket.sendall(encode_request(key, version, 7, name, request))
+        return decode_response(key, version, client.take_frame())
+
+    with Client(watched.broker.port) as client:
+        named = ApiVersionsRequest(client_software_name=name, client_software_version=name)
+        assert ask(client, 18, 3, named).error_code == 0
+        wanted = ask(client, 71, 0, GetTelemetrySubscriptionsRequest())
+        data = metrics_data({}, "s", [Family("long", "", False, [Series((), 1)])], 1, 2)
+        request = PushTelemetryRequest(
+            client_instance_id=wanted.client_instance_id,
+            subscription_id=wanted.subscription_id,
+            metrics=data,
+        )
+        assert ask(client, 72, 0, request).error_code == 0
+    (told,) = [each for each in watched.clients()["clients"] if each["client_id"][:2] == "aa"]
+    keys = ("client_id", "client_software_name", "client_software_version")
+    assert [len(told[key]) for key in keys] == [256, 256, 256]
 
 
 def test_what_cannot_be_read_is_refused_and_the_broker_goes_on(watched: Watched) -> None:

@@ -55,6 +55,7 @@ from moldau.wire.messages.transaction_admin import (
 )
 from moldau.wire.request_framing import decode_response
 from tests.support import hostile_costs
+from tests.support.hostile_batches import batch_of_many
 from tests.support.hostile_costs import (
     ATTACKS,
     HUGE,
@@ -62,7 +63,6 @@ from tests.support.hostile_costs import (
     WIDE,
     Client,
     batch_of,
-    batch_of_many,
     create,
     measure,
     prepare,
@@ -296,6 +296,25 @@ def test_a_short_batch_that_holds_much_is_written_anew_for_old_consumers_beside_
     (row,) = answer.responses[0].partitions
     assert row.error_code == 0
     assert row.records
+    assert summary(failing(told_in(tmp_path / "loop"))) == []
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_a_long_plain_batch_is_checked_beside_the_loop_and_not_overtaken(
+    tmp_path: Path, version: int
+) -> None:
+    with watched_broker(tmp_path) as running:
+        create(running.port, {HUGE: 1}, {"max.message.bytes": str(HUGE_BYTES_MAX)})
+        batches = [batch_of_many(count) for count in (1, 2_000_000, 1)]
+        with Client(running.port) as client:
+            for batch in batches:
+                client.socket.sendall(request_of(0, version, produce_of(HUGE, {0: batch})))
+            offsets = []
+            for _ in batches:
+                answer = decode_response(0, version, client.take_frame())
+                assert isinstance(answer, ProduceResponse)
+                offsets.append(answer.responses[0].partition_responses[0].base_offset)
+    assert offsets == [0, 1, 2_000_001]
     assert summary(failing(told_in(tmp_path / "loop"))) == []
 
 

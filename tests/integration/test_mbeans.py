@@ -110,6 +110,10 @@ def test_what_is_not_there_is_said_as_jolokia_does(ask: Asking) -> None:
         assert ask(change)["status"] == 403
 
 
+def test_a_list_of_domains_by_a_pattern_finds_none(ask: Asking) -> None:
+    assert ask("/list/kafka.*")["status"] == 404
+
+
 def test_many_are_asked_at_once(ask: Asking) -> None:
     row = {"type": "read", "mbean": MESSAGES, "attribute": "Count"}
     answers = ask("", [row, {"type": "read", "mbean": "x:y=z"}, "nonsense", {"type": "version"}])

@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moldau.net.loop_watch import VARIABLE as LOOP_WATCH
-from moldau.records.batch import read_header
-from moldau.records.batch_codec import Record, assemble, encode_batch
-from moldau.records.compression import Codec, compress
+from moldau.records.batch_codec import Record, encode_batch
+from moldau.records.compression import Codec
 from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -46,6 +45,7 @@ from moldau.wire.messages.offsets import (
     ListOffsetsTopic,
 )
 from moldau.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.wire.messages.snapshots import CreateSnapshotRequest
 from moldau.wire.messages.topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -56,6 +56,7 @@ from moldau.wire.messages.topics import (
 from moldau.wire.messages.transaction_admin import DescribeProducersRequest, TopicRequest
 from moldau.wire.request_framing import decode_response, encode_request
 from moldau.wire.schema import Message
+from tests.support.hostile_batches import batch_of_headers, batch_of_many, messages_of_old
 from tests.support.loop_holds import Hold, summary, told_in
 
 GOOD, WIDE, LARGE, HUGE = "good", "wide", "large", "huge"
@@ -218,28 +219,21 @@ def new_producers() -> list[bytes]:
     ]
 
 
-def batch_of_many(count: int, codec: Codec = Codec.NONE) -> bytes:
-    """So many records that hold nothing, made without an object for each; all but the first are of
-    the first one's time."""
-    head = encode_batch([Record(0, int(time.time() * 1000))])
-    body = b"".join(b"%c\x00\x00%b\x01\x01\x00" % _delta(n) for n in range(count))
-    header = read_header(head)._replace(
-        record_count=count, last_offset_delta=count - 1, attributes=int(codec)
-    )
-    return bytes(assemble(header, compress(codec, body)))
+def huge_batch(count: int) -> list[bytes]:
+    return [request_of(0, 7, produce_of(HUGE, {0: batch_of_many(count)}))] * 2
 
 
-def _delta(number: int) -> tuple[int, bytes]:
-    delta, left = bytearray(), number << 1
-    while left > 127:
-        delta.append(left & 127 | 128)
-        left >>= 7
-    delta.append(left)
-    return (5 + len(delta)) << 1, bytes(delta)
+def many_headers() -> list[bytes]:
+    bomb = batch_of_headers(30_000_000, Codec.ZSTD)
+    return [request_of(0, 7, produce_of(WIDE, dict.fromkeys(range(10), bomb)))]
 
 
-def huge_batch() -> list[bytes]:
-    return [request_of(0, 7, produce_of(HUGE, {0: batch_of_many(2_000_000)}))] * 2
+def old_messages() -> list[bytes]:
+    return [request_of(0, 2, produce_of(HUGE, {0: messages_of_old(2_000_000)}))] * 2
+
+
+def snapshots() -> list[bytes]:
+    return [request_of(20000, 0, CreateSnapshotRequest(name=f"snapshot-{n}")) for n in range(5)]
 
 
 def list_offsets() -> list[bytes]:
@@ -310,6 +304,8 @@ def join_group() -> list[bytes]:
 class Attack(NamedTuple):
     frames: Callable[[], list[bytes]]
     run: Callable[[int, list[bytes]], None] = send_and_read
+    needs_huge: bool = False
+    """A topic that takes batches of HUGE_BYTES_MAX."""
 
 
 ATTACKS: dict[str, Attack] = {
@@ -322,12 +318,20 @@ ATTACKS: dict[str, Attack] = {
     "Produce, 20,000 new producer ids": Attack(new_producers),
     "DescribeProducers, one partition 12 times": Attack(describe_producers),
     "Produce, 100 zstd bombs of 60 MB": Attack(zstd_bombs),
-    "Produce, 2 batches of 2,000,000 records": Attack(huge_batch),
-    "ListOffsets, 10 times in 4,000,000 records": Attack(list_offsets),
+    "Produce, 2 batches of 2,000,000 records": Attack(
+        lambda: huge_batch(2_000_000), needs_huge=True
+    ),
+    "Produce, 2 batches of 9,500,000 records": Attack(
+        lambda: huge_batch(9_500_000), needs_huge=True
+    ),
+    "Produce, 10 records of 30,000,000 headers": Attack(many_headers),
+    "Produce 2, 2 times 2,000,000 messages": Attack(old_messages, needs_huge=True),
+    "ListOffsets, 10 times in 4,000,000 records": Attack(list_offsets, needs_huge=True),
     "Fetch 2, 10 batches that hold 60 MB": Attack(fetch_old),
     "Fetch, 200,000 partitions": Attack(lambda: fetch(-1)),
     "Fetch, 4 sessions of 200,000 partitions": Attack(lambda: fetch(0)),
     "DeleteTopics, 9,990 partitions": Attack(delete_large),
+    "CreateSnapshot, 5 times 5,000 partitions": Attack(snapshots),
     "30 unread answers of 20 MB": Attack(long_answers, send_and_never_read),
     "5 header tags of 60 MB": Attack(header_tags),
     "JoinGroup, 4 times 60 MB, then gone": Attack(join_group, send_and_never_read),
@@ -358,7 +362,9 @@ class Harm(NamedTuple):
 def prepare(port: int, attack: Attack) -> None:
     """The topics, the group, the producers that the attack needs."""
     create(port, {GOOD: 1, WIDE: WIDE_PARTITIONS, LARGE: 1})
-    if attack.frames in (huge_batch, list_offsets):
+    if attack.frames is snapshots:
+        create(port, {"captured": 5_000})
+    if attack.needs_huge:
         create(port, {HUGE: 1}, {"max.message.bytes": str(HUGE_BYTES_MAX)})
     if attack.frames is list_offsets:
         batch = batch_of_many(4_000_000, Codec.ZSTD)

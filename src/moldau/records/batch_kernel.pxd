@@ -9,6 +9,7 @@ cdef int _BAD_SIZE, _BAD_STRUCTURE, _BAD_OFFSET_DELTA, _BAD_HEADER_COUNT, _BAD_H
 cdef int _TRAILING_BYTES
 cdef long long _DELTA_LOWEST
 cdef Py_ssize_t _HEADER_BYTES
+cdef long long _OFFER_MASK
 
 @cython.locals(byte=cython.longlong)
 cdef inline (long long, Py_ssize_t) _varint(
@@ -48,7 +49,7 @@ cpdef tuple list_refused(
 
 @cython.locals(
     size=cython.longlong, record_end=Py_ssize_t, delta=cython.longlong,
-    offset_delta=cython.longlong)
+    offset_delta=cython.longlong, steps=cython.longlong)
 cpdef tuple find_record(
     const unsigned char[::1] buffer, Py_ssize_t position, Py_ssize_t end, long long delta_least,
     long long offset_delta_least)

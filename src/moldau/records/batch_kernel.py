@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from moldau.records.batch import Buffer
 from moldau.records.checksum import crc32c
+from moldau.records.interpreter_offers import offer_interpreter
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Row = tuple[int, int, bytes | None, bytes | None, Headers]
@@ -38,6 +39,8 @@ FAULTS = {
 DELTA_HIGHEST = 0x7FFFFFFFFFFFFFFF
 _DELTA_LOWEST = -DELTA_HIGHEST - 1
 _HEADER_BYTES = 61
+_OFFER_MASK = 0x3FFF
+"""After so many steps of a walk other threads may go on."""
 
 
 def _varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
@@ -89,6 +92,8 @@ def _skip_headers(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
     if header_count < 0 or header_count > end - position:
         return _BAD_HEADER_COUNT, position
     while header_count > 0:
+        if header_count & _OFFER_MASK == _OFFER_MASK:
+            offer_interpreter()
         size, position = _varint(buffer, position, end)
         if size < 0:
             return _BAD_HEADER_KEY, position
@@ -120,11 +125,10 @@ def walk_records(
     _check_range(buffer, position, end)
     delta_min = DELTA_HIGHEST
     delta_max = _DELTA_LOWEST
-    index_of_max = 0
-    null_keys = 0
-    fault = 0
-    index = 0
+    index_of_max = null_keys = fault = index = 0
     while index < count:
+        if index & _OFFER_MASK == _OFFER_MASK:
+            offer_interpreter()
         size, position = _varint(buffer, position, end)
         if position < 0 or size < 0 or size > end - position:
             fault = _BAD_SIZE
@@ -181,6 +185,8 @@ def list_refused(
     index = 0
     _check_range(buffer, position, end)
     while index < count and position < end:
+        if index & _OFFER_MASK == _OFFER_MASK:
+            offer_interpreter()
         size, position = _varint(buffer, position, end)
         record_end = position + size
         delta, position = _varlong(buffer, position + 1, record_end)
@@ -204,7 +210,11 @@ def find_record(
 ) -> tuple[int, int]:
     """Offset delta and timestamp delta of the first record at or after both; (-1, 0) if none."""
     _check_range(buffer, position, end)
+    steps = 0
     while 0 <= position < end:
+        steps += 1
+        if steps & _OFFER_MASK == 0:
+            offer_interpreter()
         size, position = _varint(buffer, position, end)
         if size < 0 or size > end - position:
             break

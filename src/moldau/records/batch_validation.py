@@ -40,7 +40,7 @@ DECOMPRESSED_BYTES_FLOOR = 64 * 1024 * 1024
 DECOMPRESSED_TIMES = 16
 """A compressed batch may hold the larger of the two: 64 MiB, 16 times `max.message.bytes`."""
 INLINE_BYTES_MAX = 2 * 1024 * 1024
-"""What decompresses to more is checked beside the event loop."""
+"""What is longer, or decompresses to more, is checked beside the event loop."""
 COMPRESSED_INLINE_BYTES_MAX = 32 * 1024
 """So is what has to be compressed anew and is longer: the highest levels are slow."""
 RECORD_ERRORS_MAX = 1000
@@ -163,6 +163,8 @@ def _check_batch(records: memoryview, header: BatchHeader, rules: ProduceRules) 
         fault = f"the base offset must be 0, not {header.base_offset}"
     elif len(records) > rules.max_message_bytes:
         raise _too_large(len(records), rules)
+    elif len(records) > INLINE_BYTES_MAX and not rules.at_leisure:
+        raise LongBatch
     elif crc32c(records[CRC_START:]) != header.crc:
         raise RecordsRefused(
             Error.CORRUPT_MESSAGE,

@@ -1,7 +1,8 @@
 """Batches that take long to check: those are checked in a thread, one after the other.
 
-A few kilobytes may decompress to 64 MiB. The codecs let the interpreter go meanwhile, so the loop
-serves everybody else; and one at a time bounds the memory. Whoever waits here is not overtaken by
+A few kilobytes may decompress to 64 MiB, and a plain batch may have as many. Codecs, checksums and
+kernels let the interpreter go now and then, so the loop serves everybody else; and one at a time
+bounds the memory. Whoever waits here is not overtaken by
 the next request of its connection, or the records of a producer would be written out of order.
 """
 

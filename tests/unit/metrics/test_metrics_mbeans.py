@@ -165,6 +165,19 @@ def test_a_row_that_is_no_request_is_refused_alone(row: object) -> None:
     assert isinstance(found, RequestFault) or found.kind == ""
 
 
+def test_more_attributes_than_anybody_needs_are_refused() -> None:
+    """Each is looked for in every MBean."""
+    names = [f"a{number}" for number in range(201)]
+    with pytest.raises(RequestFault, match="201 attributes are more than 200"):
+        from_path(f"/read/a:*/{','.join(names)}")
+    row = {"type": "read", "mbean": "a:*", "attribute": names}
+    (fault,), _ = from_body(json.dumps(row).encode())
+    assert isinstance(fault, RequestFault)
+    row["attribute"] = names[:200]
+    (request,), _ = from_body(json.dumps(row).encode())
+    assert isinstance(request, JolokiaRequest)
+
+
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[" * 100_000, json.dumps([{}] * 101).encode()])
 def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
     with pytest.raises(RequestFault):

@@ -266,3 +266,30 @@ def test_compiled_and_plain_agree_on_any_bytes(
     log = encode_batch([Record()]) + noise + bytes(20)
     assert installed.scan_batches(log, 0, len(log)) == PLAIN.scan_batches(log, 0, len(log))
     assert installed.find_batch(log, 0, len(log), 9) == PLAIN.find_batch(log, 0, len(log), 9)
+
+
+@pytest.mark.parametrize("walk", ["good", "refused", "found", "headers"])
+def test_other_threads_may_go_on_while_much_is_walked_through(
+    walk: str, kernel: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offers: list[None] = []
+    monkeypatch.setattr(kernel, "offer_interpreter", lambda: offers.append(None))
+    headers = (("", b""),) * 50_000 if walk == "headers" else ()
+    body = body_of(*[Record(headers=headers)] * (1 if headers else 50_000))
+    count = 1 if headers else 50_000
+    if walk in ("good", "headers"):
+        assert kernel.walk_records(body, 0, len(body), count, -1)[0] == 0
+    elif walk == "refused":
+        bounds = (True, 0, 0, -1)
+        assert kernel.list_refused(body, 0, len(body), count, bounds, 9)[1] == count
+    else:
+        assert kernel.find_record(body, 0, len(body), 1, 0) == (-1, 0)
+    assert len(offers) == 3
+
+
+def test_few_records_are_walked_through_without_a_pause(
+    kernel: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(kernel, "offer_interpreter")
+    body = body_of(*[Record(headers=(("", b""),))] * 1_000)
+    assert kernel.walk_records(body, 0, len(body), 1_000, -1)[0] == 0

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.model.errors import Error
 from moldau.records.batch_codec import Record, decode_batch, encode_batch
-from moldau.records.batch_validation import ProduceRules, RecordsRefused
+from moldau.records.batch_validation import LongBatch, ProduceRules, RecordsRefused
 from moldau.records.compression import Codec, compress
 from moldau.records.old_formats.old_produce_requests import validate_old_produce
 from tests.support.old_messages import LOG_APPEND_TIME, Old, compressed, message, plain, recode
@@ -122,6 +122,15 @@ def test_the_limit_holds_for_each_message_and_for_what_is_stored() -> None:
     many = [Old(None, b"x" * 100, NOW)] * 10
     assert refusal(plain(many, 1), rules) == Error.MESSAGE_TOO_LARGE
     assert len(stored(compressed(many, 1, Codec.GZIP), rules)) == 10
+
+
+def test_many_messages_are_not_checked_where_others_wait() -> None:
+    in_a_hurry = ProduceRules(at_leisure=False)
+    many = plain([Old(None, b"x" * 1_000, NOW)] * 2_100, 1)
+    with pytest.raises(LongBatch):
+        validate_old_produce(memoryview(bytearray(many)), in_a_hurry, NOW)
+    assert refusal(many) == Error.MESSAGE_TOO_LARGE
+    assert len(stored(many[: len(many) // 4], in_a_hurry)) == 525
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked() -> None:

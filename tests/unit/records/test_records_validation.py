@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +24,9 @@ from moldau.records.batch_codec import (
     write_checksum,
 )
 from moldau.records.batch_validation import (
+    INLINE_BYTES_MAX,
     RECORD_ERRORS_MAX,
+    LongBatch,
     ProducedBatch,
     ProduceRules,
     RecordsRefused,
@@ -284,6 +287,19 @@ def test_a_broken_record_is_invalid(body: bytes) -> None:
     assert refused(with_body(body, 1)) == Error.INVALID_RECORD
     packed = with_body(compress(Codec.SNAPPY, body), 1, Codec.SNAPPY)
     assert refused(packed) == Error.INVALID_RECORD
+
+
+def test_a_long_plain_batch_is_not_checked_where_others_wait() -> None:
+    in_a_hurry = ProduceRules(max_message_bytes=INLINE_BYTES_MAX + 9, at_leisure=False)
+    room = INLINE_BYTES_MAX - len(encode_batch([Record(0, NOW, None, bytes(INLINE_BYTES_MAX))]))
+    longest = encode_batch([Record(0, NOW, None, bytes(INLINE_BYTES_MAX + room))])
+    assert produce(longest, in_a_hurry).header.record_count == 1
+    longer = encode_batch([Record(0, NOW, None, bytes(INLINE_BYTES_MAX + room + 1))])
+    with pytest.raises(LongBatch):
+        produce(longer, in_a_hurry)
+    assert produce(longer, replace(in_a_hurry, at_leisure=True)).header.record_count == 1
+    # What is refused for its size need not be looked at.
+    assert refused(longer, ProduceRules(at_leisure=False)) == Error.MESSAGE_TOO_LARGE
 
 
 def test_a_wrong_max_timestamp_is_put_right() -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from moldau.model.errors import ApiError, Error
+from moldau.storage.log_state import producer_room
 from moldau.storage.log_state.producer_room import KEPT_MINUTES, PRODUCER_BYTES, ProducerRoom
 from moldau.storage.log_state.producer_state import Origin, ProducerStates
-from tests.support.logs import LogBench, batch
+from tests.support.logs import LogBench, SmallSettings, batch
 
 COUNT_MAX = 100
 
@@ -123,3 +124,28 @@ def test_a_forgotten_producer_writes_on_with_its_next_sequence(tmp_path: Path) -
     assert bench.log.producers.forget_silent(0) == 1
     bench.append(batch(producer_id=1, epoch=0, sequence=1))
     assert bench.log.offset_end == 2
+
+
+def test_very_many_producers_are_not_written_at_every_roll_and_a_crash_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing them takes the loop's time, and who makes small segments could ask for it again and
+    again."""
+    monkeypatch.setattr(producer_room, "KEPT_AT_ONCE", 2)
+    monkeypatch.setattr(producer_room, "PAUSE_MS_PER_THOUSAND", 60_000)
+    settings = SmallSettings(segment_bytes=len(batch(producer_id=1, epoch=0, sequence=0)))
+    bench = LogBench(tmp_path, settings)
+    for producer_id in range(6):
+        bench.append(batch(producer_id=producer_id, epoch=0, sequence=0))
+    snapshots = sorted(path.name[:20].lstrip("0") for path in bench.directory.glob("*.snapshot"))
+    assert snapshots == ["1", "2", "3"], "the third had room, the next come too soon"
+    bench.crash_and_open()
+    assert sorted(entry.producer_id for entry in bench.log.producers.entries) == list(range(6))
+
+
+def test_many_producers_are_written_again_after_a_pause_that_is_as_long_as_they_are_many() -> None:
+    space = room()
+    assert space.may_keep(50_000, 1_000)
+    assert space.may_keep(producer_room.KEPT_AT_ONCE, 1_000), "few are always written"
+    assert not space.may_keep(50_000, 3_999)
+    assert space.may_keep(50_000, 4_000)

@@ -1,8 +1,8 @@
 """A small HTTP server on the broker's own loop, for answers that are only read: metrics, health.
 
 Everything a client can use up has a bound: connections, the length of its request, the time for the
-request and for taking the answer. An answer is made piece by piece, and after a few milliseconds of
-that others are served first. Each connection gets one answer.
+request and for taking the answer. An answer is made piece by piece, for a few milliseconds in each
+turn of the loop, whether one client asks or many. Each connection gets one answer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from moldau.broker.monitoring.known_hosts import KnownHosts
@@ -27,7 +27,7 @@ REQUEST_BYTES_MAX = 8 * 1024
 REQUEST_SECONDS_MAX = 5.0
 ANSWER_SECONDS_MAX = 60.0
 TURN_SECONDS = 0.002
-"""How long pieces are made before others have their turn."""
+"""How long pieces are made in one turn of the loop, for all connections together."""
 CHUNK_BYTES = 64 * 1024
 BODY_BYTES_MAX = 64 * 1024
 POSTED = ("/jolokia", "/jolokia/")
@@ -76,6 +76,7 @@ class HttpListener:
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._pages = 0
+        self._making = asyncio.Lock()
 
     async def start(self) -> None:
         """Raises BindFault if somebody else listens there by now."""
@@ -103,6 +104,9 @@ class HttpListener:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        # What is written has left when `drain` returns: nothing stays behind with a client that
+        # does not take it.
+        writer.transport.set_write_buffer_limits(0)
         try:
             await self._serve(reader, writer)
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
@@ -113,24 +117,23 @@ class HttpListener:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._tasks) > CONNECTIONS_MAX:
-            await _send(writer, Page(503, ["too many connections\n"]), is_head=False)
+            await self._send(writer, Page(503, ["too many connections\n"]))
             return
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
-            await _send(writer, Page(431, ["the request is too long\n"]), is_head=False)
+            await self._send(writer, Page(431, ["the request is too long\n"]))
             return
         words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
         is_small = len(words) > 1 and words[1].startswith(ALWAYS)
         if not is_small and self._pages >= PAGES_MAX:
-            await _send(writer, Page(503, ["too many pages are asked for\n"]), is_head=False)
+            await self._send(writer, Page(503, ["too many pages are asked for\n"]))
             return
         self._pages += not is_small
         try:
             page = await self._page(words, head, reader)
-            async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                await _send(writer, page, is_head=words[0] == "HEAD")
+            await self._send(writer, page, is_head=words[0] == "HEAD")
         finally:
             self._pages -= not is_small
 
@@ -155,49 +158,52 @@ class HttpListener:
                 body = await reader.readexactly(length)
         return self._page_at(Asked(path, query, body))
 
+    async def _send(
+        self, writer: asyncio.StreamWriter, page: Page, *, is_head: bool = False
+    ) -> None:
+        """In chunks: a client can tell an answer that was broken off from a whole one."""
+        writer.write(
+            f"HTTP/1.1 {page.status} {REASONS[page.status]}\r\n"
+            f"Content-Type: {page.content_type}\r\n"
+            "Transfer-Encoding: chunked\r\nCache-Control: no-store\r\n"
+            "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n".encode()
+        )
+        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+            if not is_head:
+                await self._send_pieces(writer, iter(page.pieces))
+            await writer.drain()
+
+    async def _send_pieces(self, writer: asyncio.StreamWriter, pieces: Iterator[str]) -> None:
+        is_over = False
+        while not is_over:
+            async with self._making:
+                text, is_over = _made(pieces)
+                # Until the next turn of the loop nobody else makes pieces either.
+                await asyncio.sleep(0)
+            if text:
+                data = text.encode()
+                writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+                await writer.drain()
+        writer.write(b"0\r\n\r\n")
+
 
 def _content_length(head: bytes) -> int | None:
     for line in head.split(b"\r\n")[1:]:
         name, _, value = line.partition(b":")
-        if name.strip().lower() == b"content-length" and value.strip().isdigit():
-            return int(value)
+        digits = value.strip()
+        if name.strip().lower() == b"content-length" and digits.isdigit():
+            # Python refuses to read a number of thousands of digits.
+            return int(digits) if len(digits) < 10 else BODY_BYTES_MAX + 1
     return None
 
 
-async def _send(writer: asyncio.StreamWriter, page: Page, *, is_head: bool) -> None:
-    """In chunks: a client can tell an answer that was broken off from a whole one."""
-    writer.write(
-        f"HTTP/1.1 {page.status} {REASONS[page.status]}\r\n"
-        f"Content-Type: {page.content_type}\r\n"
-        "Transfer-Encoding: chunked\r\nCache-Control: no-store\r\n"
-        "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n".encode()
-    )
-    if not is_head:
-        await _send_pieces(writer, page.pieces)
-    await writer.drain()
-
-
-async def _send_pieces(writer: asyncio.StreamWriter, pieces: Iterable[str]) -> None:
-    waiting: list[str] = []
-    size, turn_ends = 0, time.perf_counter() + TURN_SECONDS
+def _made(pieces: Iterator[str]) -> tuple[str, bool]:
+    """The next pieces, and whether they were the last."""
+    made: list[str] = []
+    size, ends = 0, time.perf_counter() + TURN_SECONDS
     for piece in pieces:
-        if piece:
-            waiting.append(piece)
-            size += len(piece)
-        is_over = time.perf_counter() >= turn_ends
-        if size >= CHUNK_BYTES or (is_over and waiting):
-            _write_chunk(writer, waiting)
-            size = 0
-            await writer.drain()
-        if is_over:
-            await asyncio.sleep(0)
-            turn_ends = time.perf_counter() + TURN_SECONDS
-    if waiting:
-        _write_chunk(writer, waiting)
-    writer.write(b"0\r\n\r\n")
-
-
-def _write_chunk(writer: asyncio.StreamWriter, pieces: list[str]) -> None:
-    data = "".join(pieces).encode()
-    pieces.clear()
-    writer.write(b"%x\r\n%b\r\n" % (len(data), data))
+        made.append(piece)
+        size += len(piece)
+        if size >= CHUNK_BYTES or time.perf_counter() >= ends:
+            return "".join(made), False
+    return "".join(made), True

@@ -32,10 +32,10 @@ async def describe_snapshots(
     request: DescribeSnapshotsRequest, ctx: RequestContext, on: Services
 ) -> DescribeSnapshotsResponse:
     try:
-        manifests = await _taken_here(on).describe()
+        described = await _taken_here(on).describe(_described)
     except ApiError as refused:
         return DescribeSnapshotsResponse(error_code=refused.error, error_message=refused.message)
-    return DescribeSnapshotsResponse(snapshots=[_described(each) for each in manifests])
+    return DescribeSnapshotsResponse(snapshots=described)
 
 
 async def delete_snapshot(

@@ -2,7 +2,7 @@
 import cython
 
 cdef int _STAMPED_BYTES_MIN, _OVERHEAD_BYTES, _LOG_APPEND_TIME, _CODEC
-cdef long long _INT32_MAX, _TIMESTAMP_MAX
+cdef long long _INT32_MAX, _TIMESTAMP_MAX, _OFFER_MASK
 
 @cython.locals(
     rows=list, size=cython.longlong, magic=int, offset=cython.longlong,

@@ -12,6 +12,7 @@ from zlib import crc32
 
 from moldau.records.batch import Buffer
 from moldau.records.batch_kernel import BatchRow
+from moldau.records.interpreter_offers import offer_interpreter
 
 COMPILED = not __file__.endswith(".py")
 """False where no C compiler was at hand when Moldau was installed."""
@@ -36,6 +37,8 @@ _LOG_APPEND_TIME = 8
 _CODEC = 7
 _INT32_MAX = 0x7FFFFFFF
 _TIMESTAMP_MAX = 0x3FFFFFFFFFFFFFFF
+_OFFER_MASK = 0xFFF
+"""After so many messages other threads may go on."""
 
 
 def scan_messages(
@@ -90,6 +93,8 @@ def survey_messages(
         attributes |= buffer[position + 17]
         size_max = max(size_max, size)
         count += 1
+        if count & _OFFER_MASK == 0:
+            offer_interpreter()
         position += size
     return count, position, size_max, attributes, offset
 
@@ -159,10 +164,8 @@ def upgrade_messages(
     magic, keeps_offsets, base_offset, base_timestamp = run
     _check_range(buffer, position, end)
     record = bytearray()
-    number = 0
-    last_delta = -1
-    timestamp_max = -1
-    fault = 0
+    number = fault = 0
+    last_delta = timestamp_max = -1
     while end - position >= _OVERHEAD_BYTES + 6:
         size = _int32(buffer, position + 8) + _OVERHEAD_BYTES
         if size > end - position:
@@ -189,6 +192,8 @@ def upgrade_messages(
         last_delta = delta
         timestamp_max = max(timestamp_max, timestamp)
         number += 1
+        if number & _OFFER_MASK == 0:
+            offer_interpreter()
         position += size
     return fault, number, last_delta, timestamp_max
 

@@ -21,6 +21,8 @@ from moldau.records.batch import (
 )
 from moldau.records.batch_codec import assemble
 from moldau.records.batch_validation import (
+    INLINE_BYTES_MAX,
+    LongBatch,
     ProducedBatch,
     ProduceRules,
     RecordsRefused,
@@ -55,6 +57,8 @@ def validate_old_produce(
     records: memoryview, rules: ProduceRules, now_ms: int
 ) -> ProducedBatch | None:
     """As `validate_produce`, for any format; None if there is not one whole message."""
+    if len(records) > INLINE_BYTES_MAX and not rules.at_leisure:
+        raise LongBatch
     count, end, size_max, attributes, offset = survey_messages(
         records, records, 0, len(records), True
     )

@@ -363,7 +363,8 @@ class PartitionLog(KnownLog):
         if base_offset == active.base_offset:
             return
         active.seal()
-        self.take_snapshot()
+        if self._producer_room.may_keep(len(self.producers), self._clock.monotonic_ms()):
+            self.take_snapshot()
         try:
             fresh = create_segment(
                 self.directory, base_offset, self._settings, self._clock.wall_ms()

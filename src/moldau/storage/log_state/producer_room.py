@@ -22,6 +22,10 @@ PRODUCER_BYTES = 1536
 batch, 1352 for one of five."""
 KEPT_MINUTES = 10
 """Longer than any client's default for how long it sends a batch again (2 to 5 minutes)."""
+KEPT_AT_ONCE = 5_000
+"""So many are written at every roll: a few milliseconds."""
+PAUSE_MS_PER_THOUSAND = 60
+"""For more, this much time has to pass first: writing a thousand takes 0.6 ms of the loop."""
 FORGOTTEN_ABOVE = 7 / 8
 FORGOTTEN_DOWN_TO = 3 / 4
 _AGES = 1441
@@ -39,6 +43,8 @@ class ProducerRoom:
         self._known = 0
         """As counted a minute ago, and those taken in since."""
         self._partitions = 1
+        self._next_many_ms: Millis = 0
+        """When the next roll may write many producers, by the monotonic clock."""
 
     @classmethod
     def of(cls, expiration_ms: Millis, max_bytes: int) -> ProducerRoom:
@@ -63,6 +69,16 @@ class ProducerRoom:
                 "(producer.state.max.bytes)",
             )
         self._known += 1
+
+    def may_keep(self, count: int, now_ms: Millis) -> bool:
+        """Whether a roll may write so many producers to disk. Somebody may make very many and small
+        segments; then some rolls write none, and a start after a crash reads more of the log."""
+        if count <= KEPT_AT_ONCE:
+            return True
+        if now_ms < self._next_many_ms:
+            return False
+        self._next_many_ms = now_ms + count * PAUSE_MS_PER_THOUSAND // 1000
+        return True
 
     def pass_minute(self, partitions: Callable[[], Iterable[ProducerStates]]) -> Iterator[None]:
         """Count again, and forget if need be; whoever goes through this may rest between steps."""

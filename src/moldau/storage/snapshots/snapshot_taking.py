@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Offset, TopicPartition
+from moldau.storage.directories.log_directory import LogDirectory
 from moldau.storage.directories.log_store import LogStore
 from moldau.storage.log.partition_log import PartitionLog
 from moldau.storage.snapshots import snapshot_making
@@ -39,6 +40,8 @@ T = TypeVar("T")
 TRIES = 3
 """A log may let go of files just while they are linked; then another moment is taken."""
 SNAPSHOTS_MAX = 1_000
+LOGS_PER_TURN = 20
+"""Whose files are completed before others have their turn on the loop."""
 
 
 class Snapshots:
@@ -86,10 +89,11 @@ class Snapshots:
         finally:
             self._is_busy = False
 
-    async def describe(self) -> list[Manifest]:
-        """Raises ApiError."""
+    async def describe(self, told: Callable[[Manifest], T]) -> list[T]:
+        """What is told of each: there may be a thousand, each with thousands of partitions, so not
+        more than one is in memory at a time. Raises ApiError."""
         try:
-            return await self._run_aside(self._read_all)
+            return await self._run_aside(lambda: self._read_all(told))
         except StorageFault as fault:
             raise ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)) from fault
 
@@ -115,17 +119,18 @@ class Snapshots:
             raise ApiError(Error.REQUEST_TIMED_OUT, reason)
         self._is_busy = True
 
-    def _read_all(self) -> list[Manifest]:
+    def _read_all(self, told: Callable[[Manifest], T]) -> list[T]:
         found = []
         for name in names_in(self.directories[0]):
             try:
-                found.append(read_manifest(self.directories[0], name))
+                found.append(told(read_manifest(self.directories[0], name)))
             except CorruptFile as corrupt:
                 log.error("the snapshot %s cannot be used: %s", name, corrupt)
         return found
 
     async def _create(self, name: str) -> Manifest:
         for tries_left in reversed(range(TRIES)):
+            await self._complete_files()
             moment = self._moment(name)
             try:
                 manifest = await self._make(moment)
@@ -146,6 +151,21 @@ class Snapshots:
                 )
                 return manifest
         raise AssertionError("a try returns or raises")
+
+    async def _complete_files(self) -> None:
+        """Of all logs in use, one after the other. The moment has to do it once more, but only for
+        those that were written to since: it keeps everybody waiting."""
+        logs = [each for directory in self._logs.directories for each in self._in_use(directory)]
+        for number, each in enumerate(logs, 1):
+            if each.fault is None and self._logs.get(each.topic_partition) is each:
+                each.close_active()
+                each.take_snapshot()
+            if number % LOGS_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    def _in_use(self, directory: LogDirectory) -> list[PartitionLog]:
+        logs = self._logs.logs_in(directory).values()
+        return [each for each in logs if isinstance(each, PartitionLog)]
 
     def _moment(self, name: str) -> Moment:
         """One step of the loop: nothing else runs meanwhile."""

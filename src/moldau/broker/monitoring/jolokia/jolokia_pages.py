@@ -150,7 +150,9 @@ def _read_many(
             yield ""
             continue
         chosen = _chosen(each[1], request.attributes)
-        if chosen:
+        if not chosen:
+            yield ""
+        else:
             yield "," if is_begun else _begin(told) + "{"
             is_begun = True
             yield f"{json.dumps(request.named(each[0]))}: {json.dumps(chosen)}"
@@ -191,7 +193,7 @@ def _list(request: JolokiaRequest, told: dict[str, Any], mbeans: MBeans) -> Line
             return
         by_domain.setdefault(each[0].domain, []).append(f"{json.dumps(text)}: {row}")
     if request.path:
-        if not by_domain:
+        if domain not in by_domain:
             yield _refused(told, 404, NOT_FOUND, f"{NOT_FOUND} : {name}")
             return
         yield _begin(told)

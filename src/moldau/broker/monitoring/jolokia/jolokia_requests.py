@@ -10,6 +10,8 @@ from moldau.metrics.mbeans.object_names import ObjectName
 
 REQUESTS_MAX = 100
 """In one POST."""
+ATTRIBUTES_MAX = 200
+"""In one request: each is looked for in every MBean that a pattern means."""
 CHANGES = frozenset({"write", "exec", "notification"})
 READS = frozenset({"read", "search", "list", "version"})
 
@@ -62,23 +64,26 @@ def _from_parts(path: str) -> JolokiaRequest:
     if not rest:
         raise RequestFault(f"{kind} needs the name of an MBean")
     names = tuple(filter(None, rest[1].split(","))) if len(rest) > 1 else ()
+    if len(names) > ATTRIBUTES_MAX:
+        raise RequestFault(f"{len(names)} attributes are more than {ATTRIBUTES_MAX}")
     return JolokiaRequest(kind, rest[0], names, len(names) == 1)
 
 
 def _parts(text: str) -> list[str]:
     """Between slashes; a slash that belongs to a name is written `!/`, and `!` is `!!`."""
-    parts, part, is_escaped = [], "", False
+    parts: list[list[str]] = [[]]
+    is_escaped = False
     for each in text:
         if is_escaped:
-            part, is_escaped = part + each, False
+            parts[-1].append(each)
+            is_escaped = False
         elif each == "!":
             is_escaped = True
         elif each == "/":
-            parts.append(part)
-            part = ""
+            parts.append([])
         else:
-            part += each
-    return [*parts, part]
+            parts[-1].append(each)
+    return ["".join(part) for part in parts]
 
 
 def from_body(body: bytes) -> tuple[list[JolokiaRequest | RequestFault], bool]:
@@ -104,6 +109,8 @@ def _from_row(row: Any) -> JolokiaRequest | RequestFault:
     texts = (kind, mbean, path, *names) if isinstance(names, list) else (None,)
     if not all(isinstance(text, str) for text in texts):
         return RequestFault("type, mbean, attribute and path are texts")
+    if len(names) > ATTRIBUTES_MAX:
+        return RequestFault(f"{len(names)} attributes are more than {ATTRIBUTES_MAX}")
     kind = kind.lower()
     if kind in ("read", "search") and not mbean:
         return RequestFault(f"{kind} needs the name of an MBean")

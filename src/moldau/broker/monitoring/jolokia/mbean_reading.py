@@ -19,6 +19,9 @@ from moldau.metrics.mbeans.object_names import NamePattern, ObjectName, object_n
 from moldau.metrics.metric_definition import Kind, Metric, Tags
 from moldau.metrics.table.all_metrics import METRICS
 
+NAMES_PER_LOOK = 100
+"""So many are looked at; then the loop may rest."""
+
 Attributes = dict[str, Any]
 MBean = tuple[ObjectName, Attributes]
 
@@ -72,9 +75,10 @@ class MBeans:
                 continue
             found: dict[Tags, Attributes] = {}
             for metric, attribute in group.metrics:
-                for sample in READERS[metric.bean](self._sources):
-                    if sample is None:
+                for number, sample in enumerate(READERS[metric.bean](self._sources)):
+                    if sample is None or number % NAMES_PER_LOOK == 0:
                         yield None
+                    if sample is None:
                         continue
                     tags, value = sample
                     if not attribute:
@@ -83,7 +87,9 @@ class MBeans:
                             yield name, self._attributes(metric, tags, value)
                     else:
                         found.setdefault(tags, {})[attribute] = _plain(value)
-            for tags, attributes in found.items():
+            for number, (tags, attributes) in enumerate(found.items()):
+                if number % NAMES_PER_LOOK == 0:
+                    yield None
                 name = _name(group, tags)
                 if pattern.means(name):
                     yield name, attributes
