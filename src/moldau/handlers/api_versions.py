@@ -27,8 +27,9 @@ CLIENT_NAMED_SINCE: Final = 3
 OWN_SOFTWARE: Final = "moldau"
 FEATURES_FROM_ZERO_SINCE: Final = 4
 """Older clients take a feature whose versions begin at 0 for an error."""
-SOFTWARE_LENGTH_MAX: Final = 255
-"""Of what is kept of them: metrics name them for as long as the connection lasts, and longer."""
+SOFTWARE_LENGTH_MAX: Final = 256
+"""Of what is kept of them: metrics name them for as long as the connection lasts, and longer. One
+more than subscriptions look at: what is longer still matches none."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
