@@ -76,6 +76,11 @@ class Application:
         )
         return Gate(starlette, self.settings)
 
+    def begin(self) -> None:
+        """Where all share one way to the cluster, the first who looks need not wait for it."""
+        if self.shared is not None:
+            self._watch(self.shared)
+
     async def close(self) -> None:
         self.sessions.end_all()
         await self.signing_in.close_ended()

@@ -72,6 +72,7 @@ async def _serve(
         )
     )
     tell(address_of(settings))
+    application.begin()
     try:
         await server.serve(sockets=[listener])
     finally:

@@ -24,8 +24,14 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Ended:
+    """What the server's side of the connection has come to."""
+
     def __init__(self) -> None:
         self.event = asyncio.Event()
+        self.armed: list[bool] = []
+        """Whether the clock ran, after each time that the reader had taken what was there."""
+        self.is_asked_for: Callable[[], bool] = lambda: False
+        """Whether the rest of a request is waited for."""
 
 
 @asynccontextmanager
@@ -43,10 +49,18 @@ async def served(ended: Ended, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     async def stream(request: Request) -> Response:
         return StreamingResponse(parts())
 
-    monkeypatch.setattr(connections, "REQUEST_S", 0.3)
-    monkeypatch.setattr(connections, "TAKE_S", 0.4)
+    class Watched(BoundedConnection):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            ended.is_asked_for = lambda: self._asking is not None
+
+        def resume_writing(self) -> None:
+            assert self._taking is not None
+            super().resume_writing()
+            ended.armed.append(self._taking is not None)
+
     app = Starlette(routes=[Route("/", page), Route("/stream", stream)])
-    config = uvicorn.Config(app, http=BoundedConnection, lifespan="off", log_config=None)
+    config = uvicorn.Config(app, http=Watched, lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
@@ -80,6 +94,8 @@ def run(monkeypatch: pytest.MonkeyPatch, play: Callable[[Client, Ended], Awaitab
 def test_a_request_that_never_ends_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, beginning: bytes
 ) -> None:
+    monkeypatch.setattr(connections, "REQUEST_S", 0.3)
+
     async def play(client: Client, ended: Ended) -> None:
         reader, writer = client
         writer.write(beginning)
@@ -90,22 +106,25 @@ def test_a_request_that_never_ends_is_cut_off(
     run(monkeypatch, play)
 
 
-def test_so_is_a_second_one_but_not_who_rests_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clock_runs_for_each_request_and_not_in_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def play(client: Client, ended: Ended) -> None:
         reader, writer = client
         for _ in range(2):
             writer.write(WHOLE)
             assert (await reader.readuntil(b"hello")).startswith(b"HTTP/1.1 200")
-            await asyncio.sleep(0.6)
+            assert not ended.is_asked_for()
         writer.write(WHOLE[:10])
-        with pytest.raises(ConnectionResetError):
-            assert await reader.read() == b""
-            raise ConnectionResetError
+        while not ended.is_asked_for():
+            await asyncio.sleep(0.01)
 
     run(monkeypatch, play)
 
 
 def test_who_takes_nothing_is_cut_off_and_holds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "TAKE_S", 0.4)
+
     async def play(client: Client, ended: Ended) -> None:
         client[1].write(STREAM)
         await ended.event.wait()
@@ -123,5 +142,6 @@ def test_who_takes_little_by_little_gets_it_all(monkeypatch: pytest.MonkeyPatch)
             taken += len(await reader.read(PART_BYTES))
             await asyncio.sleep(0.002)
         assert ended.event.is_set()
+        assert len(ended.armed) > 1 and not any(ended.armed)
 
     run(monkeypatch, play)
