@@ -22,7 +22,7 @@ from tests.sim.invariants import Invariants
 from tests.sim.load import PARTITIONS, TOPIC, Load
 from tests.sim.network import Network
 from tests.sim.tree import ZOOKEEPER, Ensemble
-from tests.sim.world import World
+from tests.sim.world import World, place_of
 
 BROKERS = 3
 FAULTY_MS = 8_000
@@ -261,10 +261,11 @@ def run(
     with tempfile.TemporaryDirectory(prefix="moldau-sim-", dir=place) as directory:
         scenario = Scenario(seed, Path(directory), settings)
         scenario.invariants.allows_loss = allows_loss
-        handler = TraceLog(scenario.world)
+        handler, faults = TraceLog(scenario.world), FaultLog(scenario.world)
         was_collecting = gc.isenabled()
         gc.disable()
-        logging.disable(logging.NOTSET if with_logs else logging.CRITICAL)
+        logging.disable(logging.NOTSET if with_logs else logging.WARNING)
+        logging.getLogger().addHandler(faults)
         if with_logs:
             logging.getLogger().addHandler(handler)
             logging.getLogger().setLevel(logging.INFO)
@@ -274,6 +275,7 @@ def run(
         finally:
             logging.disable(logging.NOTSET)
             logging.getLogger().removeHandler(handler)
+            logging.getLogger().removeHandler(faults)
             if was_collecting:
                 gc.enable()
 
@@ -290,6 +292,20 @@ def _watched(world: World) -> Callable[[MetadataJournal, JournalFault], None]:
         resign(journal, fault)
 
     return watched
+
+
+class FaultLog(logging.Handler):
+    """What somebody caught and logged with its traceback is a bug too, though the cluster may get
+    over it."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.ERROR)
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fault = record.exc_info[1] if record.exc_info else None
+        if fault is not None:
+            self._world.fail(f"{record.name}: {record.getMessage()}: {fault!r}{place_of(fault)}")
 
 
 class TraceLog(logging.Handler):

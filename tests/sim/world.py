@@ -285,13 +285,13 @@ class SimLoop(asyncio.AbstractEventLoop):
         if self.is_ended:
             return
         fault = context.get("exception")
-        self.world.fail(f"{self.name}: {context.get('message')}: {fault!r}{_place_of(fault)}")
+        self.world.fail(f"{self.name}: {context.get('message')}: {fault!r}{place_of(fault)}")
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
         self.call_exception_handler(context)
 
 
-def _place_of(fault: BaseException | None) -> str:
+def place_of(fault: BaseException | None) -> str:
     frames = []
     trace = fault.__traceback__ if fault is not None else None
     while trace is not None:
