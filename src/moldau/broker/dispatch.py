@@ -101,7 +101,7 @@ class Dispatch:
                     if share is None:
                         return [answer]
                     now_ns = perf_counter_ns()
-                    if share.covers(len(frame), connection.read_ns, now_ns):
+                    if share.covers(len(frame), now_ns):
                         return [answer]
                     return self._settle(connection, caller, answer, len(frame), now_ns)
             request = self._decode_inline(caller, frame)

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from moldau.security.quotas.budgets import RateBudget
+    from moldau.security.quotas.budgets import TimeBudget
     from moldau.security.quotas.client_share import Unmetered
 
 NS_PER_MS: Final = 1_000_000
@@ -27,13 +27,13 @@ class LoopTime:
         """Of the turn that runs now; 0 between two of them."""
         self._unpaid_ns = 0
         """Of turns before anybody could pay."""
-        self._budget: RateBudget | Unmetered | None = None
+        self._budget: TimeBudget | Unmetered | None = None
 
-    def paid_by(self, budget: RateBudget | Unmetered | None) -> None:
+    def paid_by(self, budget: TimeBudget | Unmetered | None) -> None:
         """Of a client that asks by several names, whichever was last asked about pays."""
         self._budget = budget
-        if budget is not None and self._paid_until_ns:
-            self._paid_until_ns -= self._unpaid_ns
+        if budget is not None and self._unpaid_ns:
+            budget.note(self._unpaid_ns, self._now_ns() // NS_PER_MS)
             self._unpaid_ns = 0
 
     def charge(self, worked_ns: int) -> None:
@@ -63,8 +63,8 @@ class LoopTime:
             budget = self._budget
             if budget is None:
                 self._unpaid_ns += due_ns
-            elif 0 <= due_ns < budget.room and ended_ns < budget.until_ns:
-                budget.room -= due_ns
+            elif ended_ns < budget.until_ns and due_ns > 0:
+                budget.spent_ns += due_ns
                 budget.last_ns = ended_ns
             else:
                 budget.note(max(0, due_ns), ended_ns // NS_PER_MS)

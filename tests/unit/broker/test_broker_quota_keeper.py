@@ -13,7 +13,7 @@ from moldau.handlers.request_context import RequestContext
 from moldau.model.errors import ApiError, Error
 from moldau.net.loop_time import LoopTime
 from moldau.security.naming.principal import Principal
-from moldau.security.quotas.budgets import NS_PER_MS, RateBudget
+from moldau.security.quotas.budgets import NS_PER_MS, TimeBudget
 from moldau.security.quotas.sampled_rate import SampledRate
 from tests.support import seeds
 from tests.support.virtual_time import ManualClock
@@ -111,7 +111,7 @@ def test_the_loops_time_is_paid_for_once() -> None:
     loop_time.turn(turn)
     # 4 s of the handler; what is left of the turn is less than nothing, and not given back.
     request = quotas.share_of(context).request
-    assert isinstance(request, RateBudget)
+    assert isinstance(request, TimeBudget)
     assert request.per_second(1_000_000) == 40
     # Of a handler that waited, the first step is in its turn already.
     quotas.settle(ctx(METADATA, Worked(0, 3_000, before_wait_ms=2_000), connection), None)
@@ -160,7 +160,7 @@ def test_a_turn_before_the_first_request_is_paid_for_with_it() -> None:
     loop_time.turn(lambda: work(500, asks=False))
     loop_time.turn(lambda: work(200, asks=True))
     request = quotas.share_of(ctx(PRODUCE, None)).request
-    assert isinstance(request, RateBudget)
+    assert isinstance(request, TimeBudget)
     assert request.per_second(clock.now_ms) == 110 / 10.1  # 1.1 of 10.1 seconds
 
 
@@ -210,19 +210,19 @@ class BesideRecords:
 
     def turn(self, connection: Connected) -> None:
         chance, clock = self.chance, self.clock
-        self.paid_until_ms = begun_ms = clock.now_ms
+        self.paid_until_ms = clock.now_ms
         for _ in range(chance.randrange(1, 5)):
             clock.now_ms += chance.choice([0, 0, 1, 2, 60])
-            self.ask(connection, begun_ms)
+            self.ask(connection)
         clock.now_ms += chance.choice([0, 1, 30])
         self.pay(self.time)
 
-    def ask(self, connection: Connected, begun_ms: int) -> None:
+    def ask(self, connection: Connected) -> None:
         now = self.clock.now_ms
         size = self.chance.choice([100, 1_000, 9_000])
         self.bytes.record(size, now)
         wait_ms = self.bytes.throttle_ms(self.bytes_limit, now)
-        if self.share.covers(size, begun_ms * NS_PER_MS, now * NS_PER_MS):
+        if self.share.covers(size, now * NS_PER_MS):
             self.covered += 1
             # It would have been told the same if all had been asked.
             assert wait_ms == 0
@@ -242,20 +242,19 @@ class BesideRecords:
 def test_a_share_that_was_kept_covers_nothing_once_its_quotas_are_others() -> None:
     quotas = keeper(producer_byte_rate=1e6, request_percentage=100.0)
     share = quotas.share_of(ctx(PRODUCE, None))
-    assert not share.covers(10, 0, 0)  # nobody has looked at the rate
+    assert not share.covers(10, 0)  # nobody has looked at the rate
     quotas.settle_produce(ctx(PRODUCE, None), 10, 0)
     now_ns = 1_000_000 * NS_PER_MS
     share.request.spend(0, 1_000_000)
-    assert share.covers(10, now_ns, now_ns)
-    assert not share.covers(10_000_000, now_ns, now_ns)
-    assert not share.covers(10, now_ns - 10**10, now_ns)
+    assert share.covers(10, now_ns)
+    assert not share.covers(10_000_000, now_ns)
     quotas.follow({ALICE: {"producer_byte_rate": 1.0}})
-    assert not share.covers(10, now_ns, now_ns)
+    assert not share.covers(10, now_ns)
     quotas.follow({ALICE: {"producer_byte_rate": 1e6}})
     kept = quotas.share_of(ctx(PRODUCE, None))
     assert quotas.settle_produce(ctx(PRODUCE, None), 10, 0) == 0
     # Nobody has a quota of time any more: there is always enough.
-    assert kept.covers(10, 0, now_ns)
-    assert not kept.covers(10, 0, now_ns + 1_000 * NS_PER_MS)
+    assert kept.covers(10, now_ns)
+    assert not kept.covers(10, now_ns + 1_000 * NS_PER_MS)
     quotas.follow({})
-    assert not kept.covers(10, 0, now_ns)
+    assert not kept.covers(10, now_ns)

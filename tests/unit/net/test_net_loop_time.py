@@ -9,7 +9,7 @@ import pytest
 from moldau.net.answers import Answer
 from moldau.net.connection import REQUESTS_PER_TURN, Connection
 from moldau.net.loop_time import LoopTime
-from moldau.security.quotas.budgets import NS_PER_MS, RateBudget, Window
+from moldau.security.quotas.budgets import NS_PER_MS, TimeBudget, Window
 from moldau.wire.request_framing import Chunk
 from tests.support.echo_server import ECHO, LATER, LONG, EchoServer, frame, read_answer, run, until
 
@@ -58,7 +58,7 @@ class Time:
 
 
 def test_a_turn_within_a_turn_is_paid_for_once_and_a_fault_ends_it() -> None:
-    time, budget = Time(), RateBudget(Window())
+    time, budget = Time(), TimeBudget(Window())
     loop_time = LoopTime(lambda: time.now_ns)
     loop_time.paid_by(budget)
 
@@ -81,6 +81,6 @@ def test_a_turn_within_a_turn_is_paid_for_once_and_a_fault_ends_it() -> None:
     assert spent_ms(budget, time) == 240
 
 
-def spent_ms(budget: RateBudget, time: Time) -> float:
+def spent_ms(budget: TimeBudget, time: Time) -> float:
     now_ms = time.now_ns // NS_PER_MS
     return budget.rate.rate(now_ms) * budget.rate.window_ms(now_ms) / 1_000 / NS_PER_MS

@@ -8,7 +8,7 @@ import pytest
 
 from moldau.model.errors import ApiError, Error
 from moldau.security.quotas import budgets as budget_room
-from moldau.security.quotas.budgets import Budgets, RateBudget, TokenBudget, Window
+from moldau.security.quotas.budgets import Budgets, RateBudget, TimeBudget, TokenBudget, Window
 from moldau.security.quotas.client_limits import ClientLimits, Tags
 from moldau.security.quotas.connection_rates import ConnectionRates
 from moldau.security.quotas.quota_changes import AskedChange, judged
@@ -289,17 +289,18 @@ def test_a_limit_of_nothing_lets_nothing_pass(limit: float) -> None:
     assert budget.spend(1, 0) == 1_000
 
 
-def test_a_budget_answers_as_if_each_event_were_recorded() -> None:
+@pytest.mark.parametrize("kind", [RateBudget, TimeBudget])
+def test_a_budget_answers_as_if_each_event_were_recorded(kind: type[RateBudget]) -> None:
     chance = seeds.chance()
     for _ in range(60):
         window = Window(chance.choice([1, 2, 11]), chance.choice([100, 1_000]))
-        budget, plain = RateBudget(window), SampledRate(*window)
+        budget, plain = kind(window), SampledRate(*window)
         limits = (None, 10.0, 1_000.0, 1e6)
         budget.limit = limit = chance.choice(limits)
         now = chance.randrange(10**6)
         for _ in range(300):
             now += chance.choice([0, 0, 0, 1, 7, 90, 999, 1_000, 12_000])
-            value = chance.choice([0, 1, 3, 500, 20_000])
+            value = chance.choice([0, 1, 3, 500, 20_000]) * int(kind.unit)
             if chance.random() < 0.05:
                 budget.limit = limit = chance.choice(limits)
             if chance.random() < 0.1:
@@ -308,7 +309,7 @@ def test_a_budget_answers_as_if_each_event_were_recorded() -> None:
                 budget.note(value, now)
                 continue
             plain.record(value, now)
-            expected = 0 if limit is None else plain.throttle_ms(limit, now)
+            expected = 0 if limit is None else plain.throttle_ms(limit * kind.unit, now)
             assert budget.spend(value, now) == expected
             if chance.random() < 0.2:
                 assert budget.is_idle(now) == plain.is_idle(now)

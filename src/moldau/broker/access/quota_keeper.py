@@ -17,7 +17,13 @@ from moldau.metadata.paths import entity_name
 from moldau.model.clock import Clock
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Millis
-from moldau.security.quotas.budgets import Budgets, RateBudget, TokenBudget, Window
+from moldau.security.quotas.budgets import (
+    Budgets,
+    RateBudget,
+    TimeBudget,
+    TokenBudget,
+    Window,
+)
 from moldau.security.quotas.client_limits import Tags
 from moldau.security.quotas.client_share import Share
 from moldau.security.quotas.quota_entities import (
@@ -36,8 +42,6 @@ PRODUCE: Final = 0
 FETCH: Final = 1
 AMONG_BROKERS: Final = frozenset({4, 5, 6, 7, 27, 56, 67})
 """Their time counts for nobody, unless they are denied."""
-NS_PER_PERCENT: Final = 1e9 / 100.0
-"""Of the loop's time in a second."""
 SHARES_MAX: Final = 10_000
 NAMES: Final = {
     PRODUCER_BYTE_RATE: "Produce",
@@ -45,6 +49,9 @@ NAMES: Final = {
     REQUEST_PERCENTAGE: "Request",
     CONTROLLER_MUTATION_RATE: "ControllerMutation",
 }
+
+
+_AnyBudgets = Budgets[RateBudget] | Budgets[TimeBudget] | Budgets[TokenBudget]
 
 
 class ClientQuotaKeeper:
@@ -58,11 +65,9 @@ class ClientQuotaKeeper:
         self._fetch_seconds = (window.samples - 1) * seconds
         self._produce = Budgets(lambda: RateBudget(window))
         self._fetch = Budgets(lambda: RateBudget(window))
-        self._request = Budgets(
-            lambda: RateBudget(window, throttle_ms_max=window.sample_ms, unit=NS_PER_PERCENT)
-        )
+        self._request = Budgets(lambda: TimeBudget(window, throttle_ms_max=window.sample_ms))
         self._mutations = Budgets(lambda: TokenBudget(changes))
-        self._by_key: Mapping[str, Budgets[RateBudget] | Budgets[TokenBudget]] = {
+        self._by_key: Mapping[str, _AnyBudgets] = {
             PRODUCER_BYTE_RATE: self._produce,
             CONSUMER_BYTE_RATE: self._fetch,
             REQUEST_PERCENTAGE: self._request,
@@ -100,6 +105,7 @@ class ClientQuotaKeeper:
         how long (ms) its clients would have to wait now. Of changes what is left, in the place of
         what is spent."""
         now = self._now_ms()
+        rates: dict[str, Budgets[RateBudget] | Budgets[TimeBudget]]
         rates = {"Produce": self._produce, "Fetch": self._fetch, "Request": self._request}
         for kind, budgets in rates.items():
             for tags, budget in list(budgets.items()):

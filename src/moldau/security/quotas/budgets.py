@@ -40,20 +40,18 @@ class Budget(Protocol):
 
 
 class RateBudget:
-    """Of bytes or of time, measured over samples.
+    """Of bytes, or of whatever else is counted, measured over samples.
 
     What is certain to stay below the limit, within the sample under way, is only added up: most
     requests cost a comparison. It is recorded before anything else is asked, so the answers are
-    those that recording each of them would give. Where every call counts (`client_share.py`,
-    `net/loop_time.py`) this is done in place: `value < room and now_ns < until_ns`, then `room` is
-    less by the value and `last_ns` is now. Nanoseconds are of the clock that the milliseconds
-    are of."""
+    those that recording each of them would give. Where every call counts (`client_share.py`) this
+    is done in place: `value < room and now_ns < until_ns`, then `room` is less by the value and
+    `last_ns` is now. Nanoseconds are of the clock that the milliseconds are of."""
 
     __slots__ = (
         "_given",
         "_limit",
         "_rate",
-        "_unit",
         "_used_ms",
         "last_ns",
         "room",
@@ -61,13 +59,12 @@ class RateBudget:
         "until_ns",
     )
 
-    def __init__(
-        self, window: Window, throttle_ms_max: Millis | None = None, unit: float = 1.0
-    ) -> None:
-        """`unit`: what is spent is counted in parts, so many of which are one of the limit."""
+    unit = 1.0
+    """What is spent is counted in parts; so many of them are one of what the limit is in."""
+
+    def __init__(self, window: Window, throttle_ms_max: Millis | None = None) -> None:
         self._limit: float | None = None
         self._rate = SampledRate(*window)
-        self._unit = unit
         self.throttle_ms_max = throttle_ms_max
         self._used_ms: Millis = 0
         self.room: float = 0
@@ -81,12 +78,12 @@ class RateBudget:
 
     @property
     def limit(self) -> float | None:
-        return None if self._limit is None else self._limit / self._unit
+        return None if self._limit is None else self._limit / self.unit
 
     @limit.setter
     def limit(self, limit: float | None) -> None:
         self.retire()
-        self._limit = None if limit is None else limit * self._unit
+        self._limit = None if limit is None else limit * self.unit
 
     @property
     def used_ms(self) -> Millis:
@@ -101,13 +98,17 @@ class RateBudget:
         """With all that was spent."""
         if self.last_ns != NOTHING_WAITS:
             self._used_ms = self.last_ns // NS_PER_MS
-            self._rate.record(self._given - self.room, self._used_ms)
-            self._given, self.last_ns = self.room, NOTHING_WAITS
+            self._rate.record(self._take_waiting(), self._used_ms)
+            self.last_ns = NOTHING_WAITS
         return self._rate
+
+    def _take_waiting(self) -> float:
+        waiting, self._given = self._given - self.room, self.room
+        return waiting
 
     def retire(self) -> None:
         """Nothing is certain any more: whoever keeps this budget has to ask whether it holds."""
-        self._give(self.rate, 0)
+        self._give(self.rate, 0, 0)
 
     def spend(self, value: float, now: Millis) -> Millis:
         """Record it; how long its client has to wait."""
@@ -126,28 +127,26 @@ class RateBudget:
         rate.record(value, now)
         self._used_ms = now
         throttle_ms = 0 if limit is None else rate.throttle_ms(limit, now)
-        if throttle_ms:
-            self._give(rate, 0)
-        else:
-            self._give(rate, UNBOUNDED if limit is None else min(rate.room(limit), UNBOUNDED))
+        room = 0.0 if throttle_ms else UNBOUNDED if limit is None else rate.room(limit)
+        self._give(rate, min(room, UNBOUNDED), now)
         if self.throttle_ms_max is not None and throttle_ms > self.throttle_ms_max:
             return self.throttle_ms_max
         return throttle_ms
 
-    def _give(self, rate: SampledRate, room: float) -> None:
+    def _give(self, rate: SampledRate, room: float, now: Millis) -> None:
         self.room = self._given = int(room)
-        self.until_ns = rate.steady_until_ms * NS_PER_MS if room else 0
+        self.until_ns = rate.steady_until_ms * NS_PER_MS if room > 0 else 0
 
     def note(self, value: float, now: Millis) -> None:
         """Record what nobody has to wait for now; negative to take back."""
         if value < 0 or not self._is_certain(value, now):
             self.rate.record(value, now)
             self._used_ms = now
-            self._give(self._rate, 0)
+            self._give(self._rate, 0, now)
 
     def per_second(self, now: Millis) -> float:
         """What is spent, as the limit is told."""
-        return self.rate.rate(now) / self._unit
+        return self.rate.rate(now) / self.unit
 
     def throttle_ms(self, now: Millis) -> Millis:
         """How long its clients would have to wait now."""
@@ -155,6 +154,42 @@ class RateBudget:
 
     def is_idle(self, now: Millis) -> bool:
         return self.rate.is_idle(now)
+
+
+class TimeBudget(RateBudget):
+    """Of the time that the loop spends, in nanoseconds; the limit is in per cent of a second.
+
+    No more can be spent than passes. So while less time has passed than may be spent, all of it is
+    only added up: before `until_ns` whoever spends in passing (`net/loop_time.py`) adds to
+    `spent_ns` and sets `last_ns`."""
+
+    __slots__ = ("spent_ns",)
+
+    unit = 1e9 / 100.0
+
+    def __init__(self, window: Window, throttle_ms_max: Millis | None = None) -> None:
+        super().__init__(window, throttle_ms_max)
+        self.spent_ns = 0
+
+    def _take_waiting(self) -> float:
+        waiting, self.spent_ns = self.spent_ns, 0
+        return waiting
+
+    def _is_certain(self, value: float, now: Millis) -> bool:
+        now_ns = now * NS_PER_MS
+        if now_ns + value >= self.until_ns:
+            return False
+        # It may have been worked before the room was measured.
+        self.until_ns -= int(value)
+        self.spent_ns += int(value)
+        self.last_ns = now_ns
+        return True
+
+    def _give(self, rate: SampledRate, room: float, now: Millis) -> None:
+        now_ns = now * NS_PER_MS
+        self.until_ns = 0
+        if room > 0:
+            self.until_ns = min(rate.steady_until_ms * NS_PER_MS, now_ns + int(room))
 
 
 class TokenBudget:
