@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 import moldau.testing
 from moldau import ConsumerRecord
 from moldau.admin import ConfigResource, NewTopic, TopicPartition
+from moldau.backup.batch_files import Reading
 from moldau.client.admin.admin_core import AdminCore
 from moldau.client.admin.restores_admin import TopicToRestore
 from moldau.testing.broker_process import BrokerProcess
@@ -34,10 +35,15 @@ from tests.support.backups import (
 from tests.support.backups import (
     moldau as command,
 )
+from tests.support.eventually import eventually
 from tests.support.fork_load import TOPICS, TransactionalLoad, check_fork
 from tests.support.tracked_topic import create, delete, produce, read
 
-SETTINGS = {"log.segment.bytes": "1048576", "log.retention.check.interval.ms": "200"}
+SETTINGS = {
+    "log.segment.bytes": "1048576",
+    "log.retention.check.interval.ms": "200",
+    "log.cleaner.backoff.ms": "50",
+}
 
 
 @pytest.fixture(scope="module")
@@ -206,6 +212,34 @@ def test_a_restore_that_is_cut_off_leaves_nothing(
         assert "cut-off" not in target.admin().list_topics()
     restore_whole(target.bootstrap, tmp_path)
     assert read(target.bootstrap, "cut-off") == texts(range(100))
+
+
+def test_gaps_of_compaction_and_every_codec_come_back_as_they_were(
+    broker: LocalBroker, target: LocalBroker, tmp_path: Path
+) -> None:
+    often = {"segment.ms": "100", "min.cleanable.dirty.ratio": "0.01"}
+    wanted = NewTopic("gaps", 1, configs={"cleanup.policy": "compact", **often})
+    broker.admin().create_topics([wanted])
+    for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": codec})
+        for number in range(200):
+            producer.produce("gaps", b"%d" % number, key=b"%d" % (number % 50))
+        assert producer.flush(60) == 0
+        time.sleep(0.15)
+    eventually(lambda: len(read(broker.bootstrap, "gaps")) < 900)
+    back_up(broker.bootstrap, tmp_path, "--topics", "gaps")
+    restore_whole(target.bootstrap, tmp_path, "--topic-config", "cleanup.policy=delete")
+    values = read(target.bootstrap, "gaps")
+    assert len(values) < 900 and values[-1] == "199"
+    again = tmp_path / "again"
+    back_up(target.bootstrap, again, "--topics", "gaps")
+    assert content_of(again) == content_of(tmp_path)
+
+
+def content_of(backup: Path) -> bytes:
+    """The batches of the one topic that is not internal."""
+    paths = [path for path in files_of(backup) if "/__" not in str(path)]
+    return b"".join(bytes(chunk) for path in paths for chunk in Reading(str(path)).chunks())
 
 
 # The drills: what people need backups for

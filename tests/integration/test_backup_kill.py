@@ -1,4 +1,5 @@
-"""The backup killed by kill -9 at random points: run again it is whole, and has nothing twice."""
+"""The backup killed by kill -9 at random points: run again it is whole, and has nothing twice. The
+target killed in a restore: it has all of it or nothing."""
 
 from __future__ import annotations
 
@@ -13,10 +14,12 @@ import pytest
 from confluent_kafka import Producer
 
 import moldau.testing
+from moldau.testing.broker_process import BrokerProcess
 from moldau.testing.local_broker import LocalBroker
-from tests.support import seeds
-from tests.support.backups import back_up, files_of, restore_whole
+from tests.support import seeds, tracked_topic
+from tests.support.backups import back_up, files_of, restore, restore_whole
 from tests.support.backups import moldau as command
+from tests.support.doomed_files import MAIN, doom
 from tests.support.fork_load import TransactionalLoad, check_fork
 from tests.support.tracked_topic import create, read
 
@@ -89,3 +92,61 @@ def test_a_backup_that_was_killed_goes_on_without_doubles(tmp_path: Path) -> Non
 def test_a_backup_that_was_killed_twenty_times_goes_on_without_doubles(tmp_path: Path) -> None:
     with moldau.testing.broker(with_faults=False) as broker:
         check_killed(broker, tmp_path, 20)
+
+
+def check_dying_restore(backup: Path, directory: Path, number: int) -> bool:
+    """The target killed right before its file change of that number; whether it came so far."""
+    armed = directory / "armed"
+    changes = r"(doomed-|moldau\.metadata)"
+    dying = BrokerProcess(
+        directory,
+        main=MAIN,
+        environment=doom(number, changes, "mkdir,rename,replace,fsync", armed),
+    )
+    dying.start()
+    armed.touch()
+    done = restore(dying.bootstrap, backup)
+    is_killed = done.returncode == 1
+    if not is_killed:
+        dying.kill()
+    dying.wait()
+    with BrokerProcess(directory) as target:
+        admin = moldau.Admin(bootstrap_servers=target.bootstrap)
+        with admin:
+            there = sorted(admin.list_topics())
+        assert there in ([], ["doomed-a", "doomed-b"]), f"half of it, at change {number}"
+        if not there:
+            restore_whole(target.bootstrap, backup)
+        for name in ("doomed-a", "doomed-b"):
+            assert read(target.bootstrap, name) == [str(value) for value in range(300)]
+        left = {path.name for path in target.data.iterdir() if path.name.startswith("doomed")}
+        wanted = {"doomed-a-0", "doomed-b-0"}
+        assert all(name.endswith("-stray") for name in left - wanted), left
+        assert wanted <= left
+    return is_killed
+
+
+def doomed_backup(directory: Path) -> Path:
+    with moldau.testing.broker(with_faults=False) as broker:
+        for name in ("doomed-a", "doomed-b"):
+            tracked_topic.produce(broker.bootstrap, name, range(300))
+        back_up(broker.bootstrap, directory / "backup")
+    return directory / "backup"
+
+
+def test_a_broker_that_dies_in_a_restore_has_all_of_it_or_nothing(tmp_path: Path) -> None:
+    backup = doomed_backup(tmp_path)
+    chance = random.Random(seeds.fresh())
+    assert check_dying_restore(backup, tmp_path / "broker", chance.randrange(20))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_a_broker_that_dies_at_any_change_of_a_restore_has_all_of_it_or_nothing(
+    tmp_path: Path,
+) -> None:
+    backup = doomed_backup(tmp_path)
+    number = 0
+    while check_dying_restore(backup, tmp_path / f"broker-{number}", number):
+        number += 1
+    assert number > 20

@@ -36,6 +36,8 @@ class ClusterSource:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.admin = AdminCore({**settings, "enable.metrics.push": "false"})
         self.cluster_id = ""
+        self.compacted = {GROUPS_TOPIC, TRANSACTIONS_TOPIC}
+        """Topics of which records may go also from the end, as far as settings were read."""
 
     async def __aenter__(self) -> Self:
         described = await self.admin.describe_cluster()
@@ -84,6 +86,9 @@ class ClusterSource:
             if isinstance(entries, KafkaError):
                 reason = f"the settings of topic {resource.name} cannot be read: {entries.message}"
                 raise BackupFault(reason)
+            policy = entries.get("cleanup.policy")
+            if policy is not None and "compact" in (policy.value or ""):
+                self.compacted.add(resource.name)
             found[resource.name] = {
                 entry.name: entry.value
                 for entry in entries.values()

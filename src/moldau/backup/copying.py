@@ -157,6 +157,11 @@ class PartitionCopy:
                 return batches, offset_next
             if len(fetched):
                 break
+        if wanted.place.topic not in self._source.compacted:
+            raise BackupFault(
+                f"{wanted.place} has nothing between offsets {self._offset} and"
+                f" {wanted.offset_end}, and is not compacted: its leader leaves records out"
+            )
         # Compaction has left nothing up to the end.
         return memoryview(b""), wanted.offset_end
 

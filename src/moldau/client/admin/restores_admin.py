@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from moldau.client.admin.admin_requests import AdminRequests, check_top
-from moldau.client.network.broker_connection import api_key_of
-from moldau.client.shared.client_errors import UnsupportedVersionError
+from moldau.client.shared.client_errors import KafkaError, UnsupportedVersionError
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.records.batch import Buffer
 from moldau.wire.messages.restores import (
@@ -71,13 +70,14 @@ class RestoresAdmin(AdminRequests):
 
     async def can_restore(self) -> bool:
         """Whether the cluster is one that topics can be restored to as they were."""
-        await self.cluster.refresh_brokers()
         try:
-            key = api_key_of(BeginRestoreRequest())
-            await self.network.version_of(self.cluster.controller_id, key)
+            await self.begin_restore([])
         except UnsupportedVersionError:
             return False
-        return True
+        except KafkaError:
+            # It knows how, and only not with nothing.
+            return True
+        raise AssertionError("a restore of nothing has begun")
 
     async def _restoring(self, request: Message, limit_ms: int) -> Any:
         """Never a second time by itself: batches whose answer was lost may be there."""
