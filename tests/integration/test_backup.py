@@ -153,7 +153,9 @@ def test_an_idempotent_producer_goes_on_after_a_restore(tmp_path: Path) -> None:
         first.kill()
         port = first.port
     shutil.rmtree(tmp_path / "first")
-    with BrokerProcess(tmp_path / "second", port=port) as second:
+    # The producer still asks for its topic, and must not have it made anew before the restore.
+    alone = {"auto.create.topics.enable": "false"}
+    with BrokerProcess(tmp_path / "second", port=port, overrides=alone) as second:
         restore_whole(second.bootstrap, backup)
         for number in range(500, 1000):
             producer.produce("numbers", str(number), on_delivery=heard)
