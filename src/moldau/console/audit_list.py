@@ -18,6 +18,9 @@ from typing import Any
 KEPT_MAX = 500
 LINE_MAX = 64 * 1024
 FILE_BYTES_MAX = 64 * 1024 * 1024
+FILES_MAX = 10
+"""Full ones get .1, .2 and so on, the oldest the highest. So many that nobody who only fails to
+sign in, at the pace that he may, writes what was changed out of them within a month."""
 
 
 class AuditList:
@@ -53,6 +56,12 @@ class AuditList:
             await asyncio.to_thread(self._append, line.encode())
         self._youngest.append(full)
 
+    def _make_room(self) -> None:
+        names = [self.path, *(Path(f"{self.path}.{number}") for number in range(1, FILES_MAX))]
+        for younger, older in zip(names[-2::-1], names[:0:-1], strict=True):
+            if younger.exists():
+                os.replace(younger, older)
+
     def _append(self, line: bytes) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
         file = os.open(self.path, flags, 0o600)
@@ -62,7 +71,7 @@ class AuditList:
                 # A crash has cut the last line off; this one is not to be lost with it.
                 line = b"\n" + line
             if size > FILE_BYTES_MAX:
-                os.replace(self.path, self.path.with_suffix(self.path.suffix + ".1"))
+                self._make_room()
                 os.close(file)
                 file = os.open(self.path, flags, 0o600)
             os.write(file, line)

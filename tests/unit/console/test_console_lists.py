@@ -11,6 +11,7 @@ import pytest
 
 from moldau.admin import ConfigEntry, ConfigSource
 from moldau.client.shared.client_errors import KafkaError
+from moldau.console import audit_list
 from moldau.console.audit_list import AuditList
 from moldau.console.listing import Listing, list_rows
 from moldau.console.page import Asked, PageFault
@@ -149,6 +150,24 @@ def test_changes_are_written_down_and_found_again(tmp_path: Path) -> None:
     third = AuditList(path)
     third.load()
     assert [row["change"] for row in third.youngest()] == ["Delete y", "Delete x", "Delete x"]
+
+
+def test_full_lists_of_changes_make_room_in_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_list, "FILE_BYTES_MAX", 1)
+    monkeypatch.setattr(audit_list, "FILES_MAX", 3)
+    changes = AuditList(tmp_path / "audit.jsonl")
+
+    async def fill() -> None:
+        for number in range(5):
+            await changes.write({"number": number})
+
+    asyncio.run(fill())
+    found = {
+        path.name: json.loads(path.read_text())["number"] for path in sorted(tmp_path.iterdir())
+    }
+    assert found == {"audit.jsonl": 4, "audit.jsonl.1": 3, "audit.jsonl.2": 2}
 
 
 @pytest.mark.parametrize(

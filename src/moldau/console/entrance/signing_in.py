@@ -16,6 +16,8 @@ from moldau.console.entrance.sessions import LoginBrake, Sessions
 
 WAIT_S = 15.0
 FIELD_MAX = 1000
+NAME_TOLD = 100
+"""Of what somebody who may be nobody has typed, so much is written down."""
 
 
 class SigningIn:
@@ -73,9 +75,9 @@ class SigningIn:
     async def _tell(self, user: str, address: str, agent: str, outcome: str) -> None:
         await self._audit.write(
             {
-                "principal": user,
+                "principal": user[:NAME_TOLD],
                 "address": address,
-                "agent": agent,
+                "agent": agent[:NAME_TOLD],
                 "change": "Sign in",
                 "command": "",
                 "outcome": outcome,
