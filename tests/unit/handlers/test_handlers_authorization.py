@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from moldau.broker.dispatch import Dispatch
 from moldau.handlers.authorization import OPEN_AUTHORIZER, Authorizer, Count, Resource, once
 from moldau.handlers.quota_keeping import NO_MUTATIONS, OPEN_QUOTAS, Mutations, QuotaKeeper
@@ -25,6 +27,11 @@ from moldau.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
+)
+from moldau.wire.messages.snapshots import (
+    CreateSnapshotRequest,
+    DeleteSnapshotRequest,
+    DescribeSnapshotsRequest,
 )
 from moldau.wire.messages.transactions import InitProducerIdRequest
 from moldau.wire.request_framing import decode_response, encode_request
@@ -293,5 +300,27 @@ def test_a_fetch_reads_no_more_than_its_quota_at_once(tmp_path: Path) -> None:
             response = await client.ask(FETCH, 12, read("t", session_epoch=-1))
             # The first batch goes out whole, however small the limit is.
             assert len(response.responses[0].partitions[0].records) == len(batch(b"x"))
+
+    play(scenario, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("key", "request_"),
+    [
+        (20000, CreateSnapshotRequest(name="x")),
+        (20001, DescribeSnapshotsRequest()),
+        (20002, DeleteSnapshotRequest(name="x")),
+    ],
+)
+def test_snapshots_need_rights_over_the_cluster(
+    key: int, request_: Message, tmp_path: Path
+) -> None:
+    async def scenario(node: Node) -> None:
+        async with serving(node, OnlyMine()) as client:
+            response = await client.ask(key, 0, request_)
+            assert response.error_code == Error.CLUSTER_AUTHORIZATION_FAILED
+        async with serving(node) as client:
+            response = await client.ask(key, 0, request_)
+            assert response.error_code != Error.CLUSTER_AUTHORIZATION_FAILED
 
     play(scenario, tmp_path)
