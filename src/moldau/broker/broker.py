@@ -30,7 +30,7 @@ from moldau.broker.machine_environment import Surroundings
 from moldau.broker.monitoring.opening import monitoring_of, telemetry_of
 from moldau.broker.restore_parts import RestoreParts
 from moldau.broker.segment_scrubber import Scrubber, ScrubberParts, plan_scrubber
-from moldau.broker.snapshot_parts import SnapshotParts
+from moldau.broker.snapshot_parts import SnapshotParts, add_cluster_snapshots
 from moldau.broker.topic_settings import TopicSettings, dynamic_overrides
 from moldau.cluster.lone_controller import LoneController
 from moldau.config.broker_config import BrokerConfig
@@ -219,6 +219,7 @@ class Broker:
     async def _build_member(self) -> None:
         """As one broker of several, on ZooKeeper."""
         from moldau.cluster.membership import DuplicateBroker
+        from moldau.handlers.cluster.state_change_requests import serve_own_controller
 
         assert self._logs is not None and self._cluster is not None
         config, node_id = self.config, self.config.node_id
@@ -234,10 +235,9 @@ class Broker:
         )
         services = self._new_services(member.controller, lambda: member.image, self._replicas)
         services.member = member
-        from moldau.handlers.cluster.state_change_requests import serve_own_controller
-
         member.serve_here = partial(serve_own_controller, on=services)
         self._server, bound = self._new_server(services)
+        add_cluster_snapshots(services, self._logs, cluster, self._server.hold)
         await member.load()
         assert self._security is not None
         await self._security.open()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 from moldau.metadata.embedded import FILE_NAME
-from moldau.metadata.renamed_cluster import rename_cluster
+from moldau.metadata.renamed_cluster import Alone, rename_cluster
 from moldau.metadata.store import StoreError
 from moldau.storage.snapshots.forking import Fork, fork_into, leave_whole
 from moldau.storage.snapshots.snapshot_files import Manifest
@@ -20,8 +20,17 @@ def fork_directories(manifest: Manifest, target: str, copied: Callable[[int], No
     fork = fork_into(manifest, target, copied)
     path = os.path.join(fork.directories[0], FILE_NAME)
     try:
-        rename_cluster(path, fork.cluster_id)
+        rename_cluster(path, fork.cluster_id, _alone(manifest, fork))
     except (OSError, StoreError) as fault:
         raise StorageFault("cannot write", path, reason=str(fault)) from fault
     leave_whole(fork)
     return fork
+
+
+def _alone(manifest: Manifest, fork: Fork) -> Alone | None:
+    """Whoever comes after the leaders of a cluster begins a new epoch everywhere."""
+    if not manifest.members:
+        return None
+    return Alone(
+        manifest.node_id, {place: epoch + 1 for place, epoch in fork.leader_epochs.items()}
+    )

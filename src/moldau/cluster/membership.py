@@ -30,6 +30,7 @@ from moldau.metadata.store import NodeExists, SessionState, SharedStore, StoreEr
 from moldau.model.clock import Clock
 from moldau.model.cluster import BrokerNode, ClusterImage, Endpoint
 from moldau.model.names import BrokerId, Millis, TopicId
+from moldau.net.holding.outgoing_hold import OutgoingHold
 from moldau.net.peers import OPEN, PeerCalls, Peers, PeerSecurity
 from moldau.replication.metadata_cache import ClusterView
 
@@ -128,6 +129,14 @@ class Member:
             forward=self._forward,
             patiently=self._patiently,
         )
+
+    @property
+    def node_id(self) -> BrokerId:
+        return self._node_id
+
+    def hold_by(self, hold: OutgoingHold) -> None:
+        """While it is on, nothing leaves for other brokers either."""
+        self._own_peers.hold = hold
 
     # Joining
 

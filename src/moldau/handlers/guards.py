@@ -112,6 +112,7 @@ GUARDS: Mapping[int, Guard] = {
     20000: needs(Operation.ALTER),
     20001: needs(Operation.DESCRIBE),
     20002: needs(Operation.ALTER),
+    20003: needs(Operation.CLUSTER_ACTION),
     # A restore writes as a follower does, and makes topics
     20010: needs(Operation.CLUSTER_ACTION),
     20011: needs(Operation.CLUSTER_ACTION),

@@ -23,6 +23,7 @@ class ClientConnection(Protocol):
     client_port: int
     is_follower: bool
     is_closed: bool
+    is_never_held: bool
 
     @property
     def loop_time(self) -> LoopTime | None:

@@ -240,6 +240,7 @@ def _snapshots() -> Handlers:
         20000: served.create_snapshot,
         20001: served.describe_snapshots,
         20002: served.delete_snapshot,
+        20003: served.take_snapshot_part,
     }
 
 
@@ -343,6 +344,7 @@ ROUTES: dict[int, Route] = {
         Route(20000, _snapshots, 0, 0),
         Route(20001, _snapshots, 0, 0),
         Route(20002, _snapshots, 0, 0),
+        Route(20003, _snapshots, 0, 0),
         Route(20010, _restores, 0, 0),
         Route(20011, _restores, 0, 0),
         Route(20012, _restores, 0, 0),

@@ -32,6 +32,7 @@ class AnswerSender:
         "_server",
         "_transport",
         "is_closed",
+        "is_never_held",
         "loop_time",
         "tick_seen",
         "timed",
@@ -43,6 +44,8 @@ class AnswerSender:
         self._outgoing = SendQueue(transport)
         self._is_writing = False
         self.is_closed = False
+        self.is_never_held = False
+        """Whether answers leave while all others are held back: its client ends the hold."""
         self.loop_time = LoopTime() if server.takes_loop_time else None
         self.tick_seen = server.tick
         self.timed: list[TimedRequest] = []
@@ -63,7 +66,8 @@ class AnswerSender:
 
     def _send_joined(self, out: list[Any], out_bytes: int) -> None:
         """The usual case: a few small answers and a client that takes them."""
-        if self._outgoing.bytes_unsent or out_bytes > JOIN_BYTES_MAX:
+        hold = self._server.hold
+        if self._outgoing.bytes_unsent or out_bytes > JOIN_BYTES_MAX or hold.is_on:
             self._send_all(out)
             return
         data = out[0] if len(out) == 1 else b"".join(out)
@@ -86,7 +90,9 @@ class AnswerSender:
         outgoing = self._outgoing
         outgoing.push(out)
         out.clear()
-        if outgoing.bytes_unsent and not self._is_writing:
+        if self._server.hold.is_on and not self.is_never_held:
+            self._server.hold.keep(self)
+        elif outgoing.bytes_unsent and not self._is_writing:
             try:
                 outgoing.send()
             except OSError as fault:
@@ -98,8 +104,17 @@ class AnswerSender:
             self._server.unsent.note(self)
         return 0
 
+    def let_out(self) -> None:
+        """Nothing is held back any more."""
+        if self._outgoing.bytes_unsent:
+            self._write(True)
+
     def _writable(self) -> None:
         outgoing = self._outgoing
+        if self._server.hold.is_on and not self.is_never_held:
+            self._write(False)
+            self._server.hold.keep(self)
+            return
         try:
             self._transport.flush()
             sent = outgoing.send()

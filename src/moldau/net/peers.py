@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from moldau.model.cluster import Endpoint
 from moldau.model.log_line_limit import LogLimit
 from moldau.model.names import BrokerId, Millis
+from moldau.net.holding.outgoing_hold import OutgoingHold
 from moldau.net.peer_connection import PeerConnection, PeerRefused, PeerUnreachable
 from moldau.wire.schema import Message
 
@@ -33,6 +34,8 @@ BACKOFF_MIN_MS = 50
 BACKOFF_MAX_MS = 1_000
 """Between two attempts to connect; doubled with every refusal."""
 CONNECT_TIMEOUT_MS = 10_000
+HOLDERS_LANE = "snapshots"
+"""Of those who hold back everything else."""
 
 
 class PeerCalls(Protocol):
@@ -112,6 +115,8 @@ class Peers:
         self._connect_timeout_ms = connect_timeout_ms
         self._lines: dict[tuple[BrokerId, str], _Line] = {}
         self._is_closed = False
+        self.hold: OutgoingHold | None = None
+        """While it is on, only calls on its own lane leave."""
 
     async def call(
         self,
@@ -125,6 +130,8 @@ class Peers:
         deadline = self._loop.time() + timeout_ms / 1000
         try:
             async with asyncio.timeout_at(deadline):
+                if self.hold is not None and self.hold.is_on and lane != HOLDERS_LANE:
+                    await self.hold.over()
                 connection = await self._connection(broker, lane)
                 if version is None:
                     version = await connection.version_for(request)

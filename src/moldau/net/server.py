@@ -18,6 +18,7 @@ from moldau.net.acceptor import Acceptor, Listener
 from moldau.net.answers import Answer
 from moldau.net.connection import Begin, Connection
 from moldau.net.entrance import OPEN_ENTRANCE, Entrance
+from moldau.net.holding.outgoing_hold import OutgoingHold
 from moldau.net.login import Logins
 from moldau.net.loop_time import LoopTime
 from moldau.net.request_memory import RequestMemory
@@ -94,6 +95,7 @@ class Server:
         self.overlapping_apis = overlapping_apis
         self.overlapping = 0
         self.request_memory = RequestMemory(loop, settings.request_bytes_held_max)
+        self.hold = OutgoingHold(loop)
         self.unsent = UnsentAnswers(loop, settings.answer_bytes_held_max)
         self.connections: set[Connection] = set()
         self.connections_accepted = 0

@@ -123,6 +123,7 @@ APIS: tuple[Api, ...] = (
     Api(20000, "CreateSnapshot", "snapshots", 0, 0, 0),
     Api(20001, "DescribeSnapshots", "snapshots", 0, 0, 0),
     Api(20002, "DeleteSnapshot", "snapshots", 0, 0, 0),
+    Api(20003, "TakeSnapshotPart", "snapshots", 0, 0, 0),
     Api(20010, "BeginRestore", "restores", 0, 0, 0),
     Api(20011, "AppendRestored", "restores", 0, 0, 0),
     Api(20012, "EndRestore", "restores", 0, 0, 0),

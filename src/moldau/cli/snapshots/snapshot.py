@@ -82,6 +82,7 @@ def delete(given: Given, out: Output) -> None:
 
 
 def verify(given: Given, out: Output) -> int:
+    from moldau.storage.snapshots.cluster_forking import parts_of
     from moldau.storage.snapshots.snapshot_files import read_manifest
     from moldau.storage.snapshots.snapshot_verification import verify as verify_all
     from moldau.storage.storage_faults import CorruptFile, StorageFault
@@ -96,20 +97,23 @@ def verify(given: Given, out: Output) -> int:
     rows: list[Verified] = []
     try:
         manifest = read_manifest(directory, name)
-        progress.total = manifest.size_bytes
-        for verified in verify_all(manifest, progress.has_read):
-            rows.append(verified)
-            faults += verified.faults
+        parts = parts_of(manifest)
+        progress.total = sum(part.size_bytes for part in parts)
+        for part in parts:
+            for verified in verify_all(part, progress.has_read):
+                rows.append(verified)
+                faults += verified.faults
     except (CorruptFile, StorageFault) as fault:
         raise CommandFault(f"{fault}. `verify` runs on the broker's machine.") from fault
+    count = sum(len(part.partitions) for part in parts)
     if given.has("json"):
-        out.json({"name": name, "partitions": len(manifest.partitions), "faults": faults})
+        out.json({"name": name, "partitions": count, "faults": faults})
     else:
         for sentence in faults:
             out.line(f"{sentence}.")
         found = f"{len(faults)} faults" if faults else "nothing is missing or damaged"
         size = sum(verified.size_bytes for verified in rows)
-        out.line(f"Read {len(manifest.partitions)} partitions, {size} bytes: {found}.")
+        out.line(f"Read {count} partitions, {size} bytes: {found}.")
     return DAMAGED if faults else 0
 
 

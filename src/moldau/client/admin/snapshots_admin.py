@@ -27,7 +27,10 @@ class SnapshotInfo(NamedTuple):
     partitions: int
     size_bytes: int
     directories: tuple[str, ...]
-    """The log directories, on the broker's machine, that it is of: each has it beside itself."""
+    """The log directories, on the broker's machine, that it is of: each has it beside itself. Of a
+    cluster's snapshot those of the broker that made it."""
+    held_ms: float = 0.0
+    """For how long the brokers of a cluster held back their answers."""
 
 
 class SnapshotsAdmin(AdminRequests):
@@ -64,4 +67,5 @@ def _info(row: Any) -> SnapshotInfo:
         row.partitions,
         row.size_bytes,
         tuple(row.directories),
+        row.held_us / 1000,
     )

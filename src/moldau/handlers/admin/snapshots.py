@@ -1,7 +1,9 @@
-"""CreateSnapshot, DescribeSnapshots, DeleteSnapshot: what a broker held at a moment."""
+"""CreateSnapshot, DescribeSnapshots, DeleteSnapshot: what a broker or a cluster held at a moment;
+TakeSnapshotPart: what brokers ask of one another for it."""
 
 from __future__ import annotations
 
+from moldau.cluster.snapshots.cluster_snapshots import serve
 from moldau.handlers.request_context import RequestContext
 from moldau.handlers.services import Services
 from moldau.model.errors import ApiError, Error
@@ -14,7 +16,10 @@ from moldau.wire.messages.snapshots import (
     DeleteSnapshotResponse,
     DescribeSnapshotsRequest,
     DescribeSnapshotsResponse,
+    PartDescription,
     SnapshotDescription,
+    TakeSnapshotPartRequest,
+    TakeSnapshotPartResponse,
 )
 
 
@@ -22,39 +27,69 @@ async def create_snapshot(
     request: CreateSnapshotRequest, ctx: RequestContext, on: Services
 ) -> CreateSnapshotResponse:
     try:
-        manifest = await _taken_here(on).create(request.name)
+        if on.cluster_snapshots is not None:
+            row = _whole(await on.cluster_snapshots.create(request.name))
+        else:
+            row = _described(await _taken_here(on).create(request.name))
     except ApiError as refused:
         return CreateSnapshotResponse(error_code=refused.error, error_message=refused.message)
-    return CreateSnapshotResponse(snapshots=[_described(manifest)])
+    return CreateSnapshotResponse(snapshots=[row])
 
 
 async def describe_snapshots(
     request: DescribeSnapshotsRequest, ctx: RequestContext, on: Services
 ) -> DescribeSnapshotsResponse:
     try:
-        described = await _taken_here(on).describe(_described)
+        if on.cluster_snapshots is not None:
+            rows = [_whole(each) for each in await on.cluster_snapshots.describe()]
+        else:
+            rows = await _taken_here(on).describe(_described)
     except ApiError as refused:
         return DescribeSnapshotsResponse(error_code=refused.error, error_message=refused.message)
-    return DescribeSnapshotsResponse(snapshots=described)
+    return DescribeSnapshotsResponse(snapshots=rows)
 
 
 async def delete_snapshot(
     request: DeleteSnapshotRequest, ctx: RequestContext, on: Services
 ) -> DeleteSnapshotResponse:
     try:
-        await _taken_here(on).delete(request.name)
+        await (on.cluster_snapshots or _taken_here(on)).delete(request.name)
     except ApiError as refused:
         return DeleteSnapshotResponse(error_code=refused.error, error_message=refused.message)
     return DeleteSnapshotResponse()
 
 
+async def take_snapshot_part(
+    request: TakeSnapshotPartRequest, ctx: RequestContext, on: Services
+) -> TakeSnapshotPartResponse:
+    """Among brokers. What is asked on this connection ends the hold, so it is never held."""
+    if on.cluster_snapshots is None:
+        reason = "this broker stands alone"
+        return TakeSnapshotPartResponse(error_code=Error.INVALID_REQUEST, error_message=reason)
+    if ctx.connection is not None:
+        ctx.connection.is_never_held = True
+    try:
+        return await serve(on.cluster_snapshots.part, request)
+    except ApiError as refused:
+        return TakeSnapshotPartResponse(error_code=refused.error, error_message=refused.message)
+
+
 def _taken_here(on: Services) -> Snapshots:
-    if on.snapshots is None:
-        raise ApiError(
-            Error.UNSUPPORTED_VERSION,
-            "snapshots are taken of a broker that stands alone, not yet of a cluster on ZooKeeper",
-        )
+    assert on.snapshots is not None
     return on.snapshots()
+
+
+def _whole(part: PartDescription) -> SnapshotDescription:
+    return SnapshotDescription(
+        name=part.name,
+        created_ms=part.created_ms,
+        cluster_id=part.cluster_id,
+        node_id=part.node_id,
+        partitions=part.partitions,
+        size_bytes=part.size_bytes,
+        directories=part.directories,
+        held_us=part.held_us,
+    )
 
 
 def _described(manifest: Manifest) -> SnapshotDescription:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from moldau.model.names import TopicPartition
 from moldau.storage.directories.log_directory import (
     CLEAN_SHUTDOWN_CONTENT,
     CLEAN_SHUTDOWN_FILE,
@@ -25,6 +26,7 @@ from moldau.storage.directories.meta_properties import (
 )
 from moldau.storage.log.shared_files import copy_beginning
 from moldau.storage.log_files import sync_directory
+from moldau.storage.snapshots.cluster_forking import gather
 from moldau.storage.snapshots.snapshot_files import Manifest, data_of
 from moldau.storage.storage_faults import StorageFault
 
@@ -37,6 +39,8 @@ class Fork(NamedTuple):
     directories: tuple[str, ...]
     linked_files: int
     copied_bytes: int
+    leader_epochs: Mapping[TopicPartition, int] = {}
+    """Of a cluster's snapshot: those that the partitions had."""
 
 
 def fork_into(manifest: Manifest, target: str, copied: Callable[[int], None]) -> Fork:
@@ -53,6 +57,8 @@ def fork_into(manifest: Manifest, target: str, copied: Callable[[int], None]) ->
             copied_bytes += size_bytes
             copied(size_bytes)
 
+    if manifest.members:
+        return _fork_cluster(manifest, target, cluster_id, take, lambda: (linked, copied_bytes))
     directories = tuple(_part_of(target, part) for part in range(len(manifest.directories)))
     try:
         for original, directory in zip(manifest.directories, directories, strict=True):
@@ -63,6 +69,31 @@ def fork_into(manifest: Manifest, target: str, copied: Callable[[int], None]) ->
     except OSError as error:
         raise StorageFault.of("cannot fork into", target, error) from error
     return Fork(cluster_id, directories, linked, copied_bytes)
+
+
+def _fork_cluster(
+    manifest: Manifest,
+    target: str,
+    cluster_id: str,
+    take: Callable[[str, str], None],
+    counts: Callable[[], tuple[int, int]],
+) -> Fork:
+    directory = _part_of(target, 0)
+
+    def take_over(source: str, path: str) -> None:
+        _take_over(source, path, take)
+
+    def take_small(source: str, path: str) -> None:
+        if os.path.basename(source) not in NOT_TAKEN_OVER:
+            take(source, path)
+
+    try:
+        os.makedirs(directory)
+        epochs = gather(manifest, directory, take_over, take_small)
+        write_meta_properties(directory, MetaProperties(manifest.node_id, cluster_id, None))
+    except OSError as error:
+        raise StorageFault.of("cannot fork into", target, error) from error
+    return Fork(cluster_id, (directory,), *counts(), epochs)
 
 
 def leave_whole(fork: Fork) -> None:

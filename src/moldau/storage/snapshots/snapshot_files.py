@@ -59,6 +59,14 @@ class Manifest(NamedTuple):
     partitions: tuple[PartitionRow, ...]
     checksums: Mapping[str, int]
     """CRC-32C of small files that nothing else would protect, by their path in the snapshot."""
+    uid: str = ""
+    """Of a snapshot of a cluster: its parts have the same."""
+    led: Mapping[str, int] = {}
+    """Of a cluster's: the partitions that this broker led, and in which leader epoch."""
+    members: Sequence[Mapping[str, Any]] = ()
+    """Of a cluster's, in the one part that makes it whole: all brokers with their directories."""
+    held_us: int = 0
+    """For how long answers were held back in a cluster."""
 
     @property
     def size_bytes(self) -> int:

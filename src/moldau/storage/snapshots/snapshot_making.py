@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from moldau.model.names import Millis
 from moldau.records.checksum import crc32c
@@ -63,8 +63,13 @@ class Moment(NamedTuple):
     is_secured: bool
     logs: Mapping[str, Sequence[CapturedLog]]
     """By log directory."""
-    metadata: tuple[str, Callable[[], bytes]]
-    """The metadata store: file name, and what makes its content."""
+    metadata: tuple[str, Callable[[], bytes]] | None
+    """The metadata store: file name, and what makes its content. None in a part of a cluster's
+    snapshot: one part has it for all."""
+    uid: str = ""
+    led: Mapping[str, int] = {}
+    members: Sequence[Mapping[str, Any]] = ()
+    held_us: int = 0
 
 
 def begin(moment: Moment) -> None:
@@ -132,7 +137,7 @@ def _write_directory_files(moment: Moment, directory: str) -> None:
         write_offsets(os.path.join(data, name), offsets)
     write_meta_properties(data, MetaProperties(moment.node_id, moment.cluster_id, None))
     write_whole(os.path.join(data, CLEAN_SHUTDOWN_FILE), CLEAN_SHUTDOWN_CONTENT)
-    if directory == moment.directories[0]:
+    if moment.metadata is not None and directory == moment.directories[0]:
         name, content = moment.metadata
         write_whole(os.path.join(data, name), content(), mode=METADATA_MODE)
 
@@ -157,6 +162,10 @@ def _manifest(moment: Moment) -> Manifest:
         moment.is_secured,
         tuple(sorted(rows)),
         checksums,
+        moment.uid,
+        moment.led,
+        moment.members,
+        moment.held_us,
     )
 
 

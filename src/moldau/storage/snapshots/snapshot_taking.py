@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -50,13 +50,14 @@ class Snapshots:
         logs: LogStore,
         *,
         high_watermarks: Callable[[], Mapping[TopicPartition, Offset]],
-        metadata: Callable[[], tuple[str, Callable[[], bytes]]],
+        metadata: Callable[[], tuple[str, Callable[[], bytes]]] | None,
         settings: Callable[[], tuple[Mapping[str, str], bool]],
         node_id: int,
         software: str,
     ) -> None:
         """`metadata()` gives the file name of the metadata store and what makes its content out of
-        what it holds now; `settings()` what a fork needs, and whether the broker is secured."""
+        what it holds now, None in a cluster; `settings()` what a fork needs, and whether the broker
+        is secured."""
         self._logs = logs
         self._high_watermarks = high_watermarks
         self._metadata = metadata
@@ -71,11 +72,23 @@ class Snapshots:
 
     async def create(self, name: str) -> Manifest:
         """Raises ApiError."""
+        await self.prepare(name)
+        try:
+            return await self._create(name)
+        except StorageFault as fault:
+            raise ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)) from fault
+        finally:
+            self._is_busy = False
+
+    async def prepare(self, name: str) -> None:
+        """Whether there may be a snapshot of this name; no other one is made until `end`. Raises
+        ApiError."""
         try:
             check_name(name)
         except ValueError as error:
             raise ApiError(Error.INVALID_REQUEST, str(error)) from None
         self._begin()
+        is_fine = False
         try:
             names = await self._run_aside(lambda: names_in(self.directories[0]))
             if name in names:
@@ -83,11 +96,37 @@ class Snapshots:
             if len(names) >= SNAPSHOTS_MAX:
                 reason = f"there are {len(names)} snapshots, and {SNAPSHOTS_MAX} are the most"
                 raise ApiError(Error.POLICY_VIOLATION, f"{reason}: delete some")
-            return await self._create(name)
+            is_fine = True
         except StorageFault as fault:
             raise ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)) from fault
         finally:
-            self._is_busy = False
+            self._is_busy = is_fine
+
+    # A part of a cluster's snapshot, between `prepare_part` and `end`
+
+    async def prepare_part(self, name: str) -> None:
+        """As `prepare`, and so that the moment itself is short. Raises ApiError."""
+        await self.prepare(name)
+        await self._complete_files()
+
+    def take_part(self, name: str, uid: str, led: Mapping[TopicPartition, int]) -> Moment:
+        """The moment of this broker: of the partitions that it leads. Raises StorageFault."""
+        moment = self._moment(name, of=led)
+        return moment._replace(uid=uid, led={str(place): epoch for place, epoch in led.items()})
+
+    async def link_part(self, moment: Moment) -> None:
+        """Raises StorageFault."""
+        await self._link(moment)
+
+    async def finish_part(self, moment: Moment) -> Manifest:
+        """Raises StorageFault."""
+        return await self._run_aside(lambda: snapshot_making.finish(moment))
+
+    async def give_up_part(self, moment: Moment) -> None:
+        await self._run_aside(lambda: snapshot_making.give_up(moment))
+
+    def end(self) -> None:
+        self._is_busy = False
 
     async def describe(self, told: Callable[[Manifest], T]) -> list[T]:
         """What is told of each: there may be a thousand, each with thousands of partitions, so not
@@ -167,8 +206,8 @@ class Snapshots:
         logs = self._logs.logs_in(directory).values()
         return [each for each in logs if isinstance(each, PartitionLog)]
 
-    def _moment(self, name: str) -> Moment:
-        """One step of the loop: nothing else runs meanwhile."""
+    def _moment(self, name: str, of: Container[TopicPartition] | None = None) -> Moment:
+        """One step of the loop: nothing else runs meanwhile. `of` some partitions, or of all."""
         high_watermarks = self._high_watermarks()
         for directory in self._logs.directories:
             if directory.fault is not None:
@@ -177,10 +216,10 @@ class Snapshots:
             directory.path: [
                 capture(each, high_watermarks.get(place, 0))
                 for place, each in self._logs.logs_in(directory).items()
+                if of is None or place in of
             ]
             for directory in self._logs.directories
         }
-        file_name, content = self._metadata()
         settings, is_secured = self._settings()
         return Moment(
             name,
@@ -192,13 +231,16 @@ class Snapshots:
             settings,
             is_secured,
             logs,
-            (file_name, content),
+            None if self._metadata is None else self._metadata(),
         )
 
-    async def _make(self, moment: Moment) -> Manifest:
+    async def _link(self, moment: Moment) -> None:
         await self._run_aside(lambda: snapshot_making.begin(moment))
         woken = self._woken_since(moment)
         await self._run_aside(lambda: _settle(moment, woken))
+
+    async def _make(self, moment: Moment) -> Manifest:
+        await self._link(moment)
         return await self._run_aside(lambda: snapshot_making.finish(moment))
 
     def _woken_since(self, moment: Moment) -> list[tuple[str, CapturedLog]]:

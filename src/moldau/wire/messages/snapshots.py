@@ -6,7 +6,7 @@ themselves as Moldau's.
 
 from __future__ import annotations
 
-from moldau.wire.schema import Message, Struct, array, int16, int32, int64, string
+from moldau.wire.schema import Message, Struct, array, boolean, int8, int16, int32, int64, string
 
 
 class SnapshotDescription(Struct):
@@ -17,6 +17,8 @@ class SnapshotDescription(Struct):
     partitions: int = int32()
     size_bytes: int = int64()
     directories: list[str] = array(string)
+    held_us: int = int64()
+    """For how long answers were held back, in a cluster."""
 
 
 class CreateSnapshotRequest(Message, versions="0-0", flexible="0+"):
@@ -49,3 +51,46 @@ class DeleteSnapshotResponse(Message, versions="0-0", flexible="0+"):
     throttle_time_ms: int = int32()
     error_code: int = int16()
     error_message: str | None = string(nullable="0+", default=None)
+
+
+class LedPartition(Struct):
+    partition_index: int = int32()
+    leader_epoch: int = int32()
+
+
+class LedTopic(Struct):
+    name: str = string()
+    partitions: list[LedPartition] = array(LedPartition)
+
+
+class PartDescription(Struct):
+    name: str = string()
+    uid: str = string()
+    is_whole: bool = boolean()
+    """Whether it is the part that makes all the others a snapshot."""
+    created_ms: int = int64()
+    cluster_id: str = string()
+    node_id: int = int32()
+    partitions: int = int32()
+    size_bytes: int = int64()
+    directories: list[str] = array(string)
+    held_us: int = int64()
+
+
+class TakeSnapshotPartRequest(Message, versions="0-0", flexible="0+"):
+    """Among brokers: what one of them does for a snapshot of the cluster, step by step."""
+
+    step: int = int8()
+    name: str = string()
+    uid: str = string()
+
+
+class TakeSnapshotPartResponse(Message, versions="0-0", flexible="0+"):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string(nullable="0+", default=None)
+    led: list[LedTopic] = array(LedTopic)
+    held_us: int = int64()
+    under_way: str = string()
+    """The uid of the snapshot that is being made."""
+    parts: list[PartDescription] = array(PartDescription)

@@ -1,0 +1,1 @@
+"""Snapshots of a cluster: its brokers take their moments together."""

@@ -1,0 +1,1 @@
+"""Holding back what leaves, while brokers take a moment together."""
