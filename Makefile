@@ -37,7 +37,7 @@ quick: $(DEV) ## the tests of machines, files and messages: under a minute, no J
 		tests/unit tests/scenarios tests/protocol --ignore=tests/unit/metadata/test_metadata_contract.py
 
 test: $(DEV) ## the whole test-suite except what needs Node, Go or Maven
-	$(BIN)/python -m pytest -n 2 --dist loadfile --max-worker-restart=0 -m 'not compat and not long' --ignore=tests/pipelines
+	$(BIN)/python -m pytest -n 3 --dist loadfile --max-worker-restart=0 -m 'not compat and not long' --ignore=tests/pipelines
 	$(BIN)/python -m pytest -m 'not compat and not long' tests/pipelines
 
 test-long: $(DEV) ## randomized tests in their long mode

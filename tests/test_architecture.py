@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -387,9 +387,17 @@ def is_pure(name: str) -> bool:
     return name.split("/")[0] in PURE_PACKAGES or name in PURE_MODULES
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_a_module_imports_only_from_lower_layers(path: Path) -> None:
-    assert not list(imports_upwards(relative(path), path.read_text()))
+def flaws(
+    look: Callable[[str, str], Iterator[object]], paths: Iterable[Path] = FILES
+) -> dict[str, list[object]]:
+    """What `look` finds in each file, by its name. One test for all files: thousands of tests
+    would take longer than what they look at."""
+    found = {relative(path): list(look(relative(path), path.read_text())) for path in paths}
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def test_modules_import_only_from_lower_layers() -> None:
+    assert flaws(imports_upwards) == {}
 
 
 @pytest.mark.parametrize("folder", ["src", "tests", "benchmarks", "docs", "examples"])
@@ -399,9 +407,10 @@ def test_what_is_imported_is_there(folder: str) -> None:
     assert not {path: names for path, names in missing.items() if names}
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if is_pure(relative(path))], ids=relative)
-def test_pure_modules_do_no_io_ask_no_clock_and_wait_for_nothing(path: Path) -> None:
-    assert not list(impurities(path.read_text()))
+def test_pure_modules_do_no_io_ask_no_clock_and_wait_for_nothing() -> None:
+    pure = [path for path in FILES if is_pure(relative(path))]
+    assert len(pure) > 100
+    assert flaws(lambda _, text: impurities(text), pure) == {}
 
 
 @pytest.mark.parametrize("package", MACHINES)
@@ -414,14 +423,13 @@ def test_machines_have_no_side_door_to_the_world(package: str) -> None:
     assert not found
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_files_and_functions_stay_short(path: Path) -> None:
-    assert not list(too_long(relative(path), path.read_text()))
+def test_files_and_functions_stay_short() -> None:
+    assert flaws(too_long) == {}
 
 
-@pytest.mark.parametrize("path", FILES, ids=relative)
-def test_broad_excepts_appear_only_where_the_style_allows_them(path: Path) -> None:
-    assert relative(path) in BROAD_ALLOWED or not list(broad_catches(path.read_text()))
+def test_broad_excepts_appear_only_where_the_style_allows_them() -> None:
+    others = [path for path in FILES if relative(path) not in BROAD_ALLOWED]
+    assert flaws(lambda _, text: broad_catches(text), others) == {}
 
 
 @pytest.mark.parametrize("name", PUBLIC)
