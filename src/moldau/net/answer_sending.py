@@ -1,15 +1,22 @@
 """The sending half of a connection: answers go out with as few calls as can be.
 
 The loop is told of the descriptor only while the client is slow. Where a piece was not taken, the
-rest waits in order; what becomes of it is `net/send_queue.py`.
+rest waits in order; what becomes of it is `net/send_queue.py`. Answers that take time leave in the
+order of their requests. As in Apache Kafka a connection's next request waits for the answer to the
+one before it; only the kinds that `may_overlap` (Produce, whose append is done by the time it
+waits) follow one another unanswered.
 """
 
 from __future__ import annotations
 
+import struct
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from moldau.model.names import Millis
+from moldau.net.answers import Answer, Pause
 from moldau.net.loop_time import LoopTime
 from moldau.net.send_queue import SendQueue
 from moldau.net.transport import Transport
@@ -23,6 +30,10 @@ UNSENT_BYTES_MAX = 1024 * 1024
 """No further request of a connection is started while more than this is unsent."""
 JOIN_BYTES_MAX = 64 * 1024
 """Answers are copied into one piece up to this; longer ones are gathered by the kernel."""
+WAITING_MAX = 64
+"""Requests of one connection that may be unanswered at once."""
+
+_api_key_at = struct.Struct(">h").unpack_from
 
 
 class AnswerSender:
@@ -167,3 +178,100 @@ class AnswerSender:
     def _note_sent(self) -> None:
         if not self._outgoing.bytes_unsent:
             self._server.times.sent(self.timed)
+
+
+class AnswerOrder(AnswerSender):
+    """With the answers that take time."""
+
+    __slots__ = ("_ends_when_sent", "_waiting", "_waits_alone")
+
+    def __init__(self, transport: Transport, server: Server) -> None:
+        super().__init__(transport, server)
+        self._waiting: deque[Answer] = deque()
+        self._waits_alone = False
+        self._ends_when_sent = False
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is being worked on: then silence is not idleness."""
+        return bool(self._waiting)
+
+    def _may_overlap(self, view: memoryview, position: int, size: int) -> bool:
+        if self._waits_alone or len(self._waiting) >= WAITING_MAX or size < 2:
+            return False
+        if not self._waiting[-1].may_be_overtaken:
+            return False
+        (api_key,) = _api_key_at(view, position)
+        return self._server.may_overlap(api_key)
+
+    def _wait_for(self, answer: Answer, view: memoryview, position: int, size: int) -> None:
+        if self._waiting:
+            self._server.overlapping += 1
+        elif size < 2 or _api_key_at(view, position)[0] not in self._server.overlapping_apis:
+            self._waits_alone = True
+        self._waiting.append(answer)
+
+    def pause(self, pause_ms: Millis) -> None:
+        """Start nothing more for a while, once what is under way is answered: the client has had
+        more than its share. What it sends meanwhile is kept, as far as there is room."""
+        if not self.is_closed:
+            if self._waiting:
+                self._server.overlapping += 1
+            self._waiting.append(Pause(self._server.loop, pause_ms / 1000, self.answered, []))
+
+    def answered(self) -> None:
+        """One of the awaited answers is here: send those whose turn it is, then go on."""
+        self._in_turn(self._send_answered)
+
+    def _send_answered(self) -> None:
+        if self.is_closed:
+            return
+        waiting = self._waiting
+        out: list[Chunk] = []
+        while waiting and (chunks := waiting[0].chunks) is not None:
+            out += chunks
+            answer = waiting.popleft()
+            self._server.request_memory.give_back(answer.request_bytes)
+            if answer.timed is not None:
+                self._note_answered(answer.timed)
+            if waiting:
+                self._server.overlapping -= 1
+        if not waiting:
+            self._waits_alone = False
+        self._send_all(out)
+        if self.timed:
+            self._note_sent()
+        self.tick_seen = self._server.tick
+        if self._ends_when_sent and not waiting and not self._outgoing.bytes_unsent:
+            self.close()
+        self.go_on()
+
+    def end_after(self, seconds: float) -> None:
+        """What is answered now is the last of it, and then the connection ends."""
+        if not self.is_closed:
+            self._server.overlapping += 1
+            self._waiting.append(Pause(self._server.loop, seconds, self._say_nothing_more, []))
+            self.answered()
+
+    def _say_nothing_more(self) -> None:
+        self._end_when_sent()
+        self.answered()
+
+    def _cancel_waiting(self) -> None:
+        waiting = self._waiting
+        self._server.overlapping -= max(0, len(waiting) - 1)
+        while waiting:
+            answer = waiting.popleft()
+            self._server.request_memory.give_back(answer.request_bytes)
+            answer.cancel()
+
+    # What the rest of the connection does
+
+    def go_on(self) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def _end_when_sent(self) -> None:
+        raise NotImplementedError

@@ -1,9 +1,8 @@
 """One client's connection: frames in, answers out in the order of their requests.
 
 This is the hot path. One readable event takes whatever the kernel has, starts every request that
-is there in full and sends all answers with one call. As in Apache Kafka a connection's next
-request waits for the answer to the one before it; only the kinds that `may_overlap` (Produce,
-whose append is done by the time it waits) follow one another unanswered.
+is there in full and sends all answers with one call; those that take time keep their order
+(`net/answer_sending.py`).
 
 A connection reads only while it can start, or has room to keep, what it reads: a client that
 does not take its answers slows down itself alone.
@@ -12,17 +11,16 @@ does not take its answers slows down itself alone.
 from __future__ import annotations
 
 import struct
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from moldau.model.names import Millis
-from moldau.net.answer_sending import UNSENT_BYTES_MAX, AnswerSender
-from moldau.net.answers import Answer, Disconnect, Pause
+from moldau.net.answer_sending import UNSENT_BYTES_MAX, AnswerOrder
+from moldau.net.answers import Answer, Disconnect
 from moldau.net.login import Login, log_failure
 from moldau.net.loop_time import LoopTime
 from moldau.net.received_bytes import READ_BYTES, ReceivedBytes
+from moldau.net.request_times import NOTHING, SMALL_BYTES, Head, is_small
 from moldau.net.transport import HandshakeFault, Transport, bytes_moved, host_of
 from moldau.security.naming.principal import ANONYMOUS, Principal
 from moldau.wire.request_framing import Chunk
@@ -32,28 +30,29 @@ if TYPE_CHECKING:
     from moldau.net.server import Server
 
 REQUESTS_PER_TURN = 128
-WAITING_MAX = 64
-"""Requests of one connection that may be unanswered at once."""
 PREFIX_BYTES = 4
+HEAD_BYTES = 8
 
 _size_at = struct.Struct(">i").unpack_from
-_api_key_at = struct.Struct(">h").unpack_from
+_head = struct.Struct(">iI").unpack_from
+
+
+def _short(view: memoryview, position: int) -> Head:
+    """Of a frame of which hardly more than the size is here."""
+    return _size_at(view, position)[0], 0
 
 
 Begin = Callable[["Connection", memoryview], "list[Chunk] | Answer"]
 
 
-class Connection(AnswerSender):
+class Connection(AnswerOrder):
     __slots__ = (
-        "_ends_when_sent",
         "_inbox",
         "_is_reading",
         "_login",
         "_receive",
         "_request_bytes_max",
         "_reserved_bytes",
-        "_waiting",
-        "_waits_alone",
         "acceptor",
         "begin",
         "client_host",
@@ -75,11 +74,8 @@ class Connection(AnswerSender):
         self.begin: Begin = server.times.begin
         self._request_bytes_max = server.settings.request_bytes_max
         self._inbox = ReceivedBytes()
-        self._waiting: deque[Answer] = deque()
-        self._waits_alone = False
         self._reserved_bytes = 0
         self._is_reading = False
-        self._ends_when_sent = False
         self.acceptor = acceptor
         self.listener = acceptor.listener
         self.client_host = host_of(peer)
@@ -105,11 +101,6 @@ class Connection(AnswerSender):
 
     def fileno(self) -> int:
         return self._transport.fileno()
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether an answer is being worked on: then silence is not idleness."""
-        return bool(self._waiting)
 
     @property
     def is_known(self) -> bool:
@@ -211,50 +202,82 @@ class Connection(AnswerSender):
         inbox, waiting, out_bytes = self._inbox, self._waiting, 0
         out: list[Any] = []
         view, end, position, turns_left = inbox.view, inbox.end, 0, REQUESTS_PER_TURN
-        frame_bytes = PREFIX_BYTES
-        while end - position >= PREFIX_BYTES:
-            (size,) = _size_at(view, position)
-            if not 0 <= size <= self._request_bytes_max:
-                self._refuse(out, f"request size {size} is not within 0..{self._request_bytes_max}")
-                return
-            frame_bytes = PREFIX_BYTES + size
-            if position + frame_bytes > end or not turns_left:
-                break
-            if waiting and not self._may_overlap(view, position + PREFIX_BYTES, size):
-                break
-            if out_bytes + self._outgoing.bytes_unsent > UNSENT_BYTES_MAX:
-                out_bytes = self._send_all(out)
-                if self._outgoing.bytes_unsent > UNSENT_BYTES_MAX:
+        frame_bytes, plain, counted, alike = PREFIX_BYTES, self._server.times.plain, NOTHING, 0
+        try:
+            while (left := end - position) >= PREFIX_BYTES:
+                head = _head(view, position) if left >= HEAD_BYTES else _short(view, position)
+                size = head[0]
+                if not 0 <= size <= self._request_bytes_max:
+                    raise Disconnect(self._size_fault(size))
+                frame_bytes = PREFIX_BYTES + size
+                if frame_bytes > left or not turns_left:
                     break
-            turns_left -= 1
-            try:
-                answer = self.begin(self, view[position + PREFIX_BYTES : position + frame_bytes])
-            except Disconnect as reason:
-                self._refuse(out, str(reason))
-                return
-            position += frame_bytes
-            if self._reserved_bytes and frame_bytes > READ_BYTES:
-                self._hand_over_reserved(answer)
-            if isinstance(answer, Answer):
-                self._wait_for(answer, view, position - size, size)
-                inbox.give_up(position)
-                view, end, position = inbox.view, inbox.end, 0
-            elif waiting:
-                self._wait_for(Answer(answer), view, position - size, size)
-            elif len(answer) == 1:
-                out += answer
-                out_bytes += len(answer[0])
-            elif answer:
-                out += answer
-                out_bytes = self._send_all(out)
+                if waiting and not self._may_overlap(view, position + PREFIX_BYTES, size):
+                    break
+                if out_bytes + self._outgoing.bytes_unsent > UNSENT_BYTES_MAX:
+                    out_bytes = self._send_all(out)
+                    if self._outgoing.bytes_unsent > UNSENT_BYTES_MAX:
+                        break
+                turns_left -= 1
+                begin = self.begin
+                answer = begin(self, view[position + PREFIX_BYTES : position + frame_bytes])
+                position += frame_bytes
+                if self._reserved_bytes and frame_bytes > READ_BYTES:
+                    self._hand_over_reserved(answer)
+                if answer.__class__ is list and len(answer) == 1 and not waiting:
+                    out += answer
+                    out_bytes += (answer_bytes := len(answer[0]))
+                    if head == counted and begin is plain and answer_bytes < SMALL_BYTES:
+                        alike += 1
+                        continue
+                if begin is plain:
+                    counted, alike = self._count(counted, alike, head, answer)
+                if isinstance(answer, Answer):
+                    self._wait_for(answer, view, position - size, size)
+                    inbox.give_up(position)
+                    view, end, position = inbox.view, inbox.end, 0
+                elif waiting:
+                    self._wait_for(Answer(answer), view, position - size, size)
+                elif len(answer) > 1:
+                    out += answer
+                    out_bytes = self._send_all(out)
+        except Disconnect as fault:
+            self._refuse(out, str(fault), counted, alike)
+            return
+        if alike:
+            self._server.times.note_alike(self, counted, alike)
+        self._served(out, out_bytes, position, end - position, frame_bytes, turns_left > 0)
+
+    def _served(
+        self,
+        out: list[Any],
+        out_bytes: int,
+        position: int,
+        left: int,
+        frame_bytes: int,
+        has_turns: bool,
+    ) -> None:
+        """Send the answers; from `position` on so many bytes are left."""
         if out:
             self._send_joined(out, out_bytes)
         if self.timed:
             self._note_sent()
-        if position == end and self._is_reading and not inbox.rest_of_frame:
-            inbox.end = 0
+        if not left and self._is_reading and not self._inbox.rest_of_frame:
+            self._inbox.end = 0
         elif not self.is_closed:
-            self._keep(position, frame_bytes, has_turns=turns_left > 0)
+            self._keep(position, frame_bytes, has_turns=has_turns)
+
+    def _count(
+        self, counted: Head, alike: int, head: Head, answer: list[Chunk] | Answer
+    ) -> tuple[Head, int]:
+        """A request that is unlike the one before; what is counted together from now on."""
+        times = self._server.times
+        if alike:
+            times.note_alike(self, counted, alike)
+        if is_small(answer):
+            return head, 1
+        times.note(self, head, answer)
+        return NOTHING, 0
 
     def _keep(self, position: int, frame_bytes: int, *, has_turns: bool) -> None:
         """What cannot start yet stays; read on only if there is room and the client reads too."""
@@ -283,58 +306,6 @@ class Connection(AnswerSender):
         if not self.is_closed and self._inbox.end:
             self.read_ns = self._server.times.now_ns()
             self._in_turn(self._serve)
-
-    # Answers that take time
-
-    def _may_overlap(self, view: memoryview, position: int, size: int) -> bool:
-        if self._waits_alone or len(self._waiting) >= WAITING_MAX or size < 2:
-            return False
-        if not self._waiting[-1].may_be_overtaken:
-            return False
-        (api_key,) = _api_key_at(view, position)
-        return self._server.may_overlap(api_key)
-
-    def _wait_for(self, answer: Answer, view: memoryview, position: int, size: int) -> None:
-        if self._waiting:
-            self._server.overlapping += 1
-        elif size < 2 or _api_key_at(view, position)[0] not in self._server.overlapping_apis:
-            self._waits_alone = True
-        self._waiting.append(answer)
-
-    def pause(self, pause_ms: Millis) -> None:
-        """Start nothing more for a while, once what is under way is answered: the client has had
-        more than its share. What it sends meanwhile is kept, as far as there is room."""
-        if not self.is_closed:
-            if self._waiting:
-                self._server.overlapping += 1
-            self._waiting.append(Pause(self._server.loop, pause_ms / 1000, self.answered, []))
-
-    def answered(self) -> None:
-        """One of the awaited answers is here: send those whose turn it is, then go on."""
-        self._in_turn(self._send_answered)
-
-    def _send_answered(self) -> None:
-        if self.is_closed:
-            return
-        waiting = self._waiting
-        out: list[Chunk] = []
-        while waiting and (chunks := waiting[0].chunks) is not None:
-            out += chunks
-            answer = waiting.popleft()
-            self._server.request_memory.give_back(answer.request_bytes)
-            if answer.timed is not None:
-                self._note_answered(answer.timed)
-            if waiting:
-                self._server.overlapping -= 1
-        if not waiting:
-            self._waits_alone = False
-        self._send_all(out)
-        if self.timed:
-            self._note_sent()
-        self.tick_seen = self._server.tick
-        if self._ends_when_sent and not waiting and not self._outgoing.bytes_unsent:
-            self.close()
-        self.go_on()
 
     def _sent_some(self) -> None:
         bytes_unsent = self._outgoing.bytes_unsent
@@ -379,7 +350,12 @@ class Connection(AnswerSender):
         else:
             self.close()
 
-    def _refuse(self, out: list[Chunk], reason: str) -> None:
+    def _size_fault(self, size: int) -> str:
+        return f"request size {size} is not within 0..{self._request_bytes_max}"
+
+    def _refuse(self, out: list[Chunk], reason: str, counted: Head, alike: int) -> None:
+        if alike:
+            self._server.times.note_alike(self, counted, alike)
         self._send_all(out)
         self.refuse(reason)
 
@@ -400,29 +376,10 @@ class Connection(AnswerSender):
         self._server.broke(self, fault)
         self.close()
 
-    def end_after(self, seconds: float) -> None:
-        """What is answered now is the last of it, and then the connection ends."""
-        if not self.is_closed:
-            self._server.overlapping += 1
-            self._waiting.append(Pause(self._server.loop, seconds, self._say_nothing_more, []))
-            self.answered()
-
-    def _say_nothing_more(self) -> None:
-        self._end_when_sent()
-        self.answered()
-
     def _end_when_sent(self) -> None:
         self._ends_when_sent = True
         self._read(False)
         self._inbox.end = 0
-
-    def _cancel_waiting(self) -> None:
-        waiting = self._waiting
-        self._server.overlapping -= max(0, len(waiting) - 1)
-        while waiting:
-            answer = waiting.popleft()
-            self._server.request_memory.give_back(answer.request_bytes)
-            answer.cancel()
 
     def rest(self) -> None:
         """Nothing came since the last sweep: keep no more memory than needed."""

@@ -3,12 +3,14 @@
 A request's life has parts, as in Apache Kafka: *local*, from the read that brought it until its
 answer is there or it has to wait; *remote*, while it waits; *send*, until the last byte is with the
 kernel. There is no queue: what is read begins. The usual request is answered at once with a few
-bytes, which leave together with those of its neighbours: of that one only the whole time is kept.
-Cells are plain numbers that only the loop changes.
+bytes, which leave together with those of its neighbours: of that one only the whole time is kept,
+and those of one read that are alike are counted together (`Connection._serve`). Cells are plain
+numbers that only the loop changes.
 """
 
 from __future__ import annotations
 
+import struct
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -26,6 +28,16 @@ FOLLOWER_FETCH = 256
 """Stands for the key of a Fetch that a follower sends."""
 SMALL_BYTES = 4096
 UNSENT_MAX = 1_000
+Head = tuple[int, int]
+"""A request's size, and its first four bytes: the key of the API and the version."""
+NOTHING: Head = (-1, 0)
+
+_start_of = struct.Struct(">I").unpack_from
+
+
+def is_small(answer: list[Chunk] | Answer) -> bool:
+    """Whether it is there, and leaves together with its neighbours."""
+    return isinstance(answer, list) and len(answer) == 1 and len(answer[0]) < SMALL_BYTES
 
 
 class RequestCells:
@@ -73,40 +85,46 @@ class RequestTimes:
         """By the key of the API; None for what nobody has asked yet."""
         self.now_ns = clock_ns
         self._begin = requests.begin
-        self.begin: Callable[[Connection, memoryview], list[Chunk] | Answer] = self.begin_timed
+        self.plain = self._begin
+        """What connections are given while nothing stands in between; they count by themselves."""
+        self.begin: Callable[[Connection, memoryview], list[Chunk] | Answer] = self.plain
         """What connections are given: something may stand before this while it is watched."""
 
     def begin_timed(self, connection: Connection, frame: memoryview) -> list[Chunk] | Answer:
+        """For whoever does stand in between."""
         answer = self._begin(connection, frame)
-        # Whatever was answered has a header, and a key and a version that fit into a byte.
-        cells = self.cells[frame[1]]
-        if cells is None:
-            cells = self.cells[frame[1]] = RequestCells()
-        cells.versions[frame[3]] += 1
-        size = len(frame)
-        cells.sizes.cells[(size * size).bit_length()] += 1
-        now_ns = self.now_ns()
-        if answer.__class__ is list and len(answer) == 1 and len(answer[0]) < SMALL_BYTES:
-            took_ns = now_ns - connection.read_ns
-            cells.at_once.cells[(took_ns * took_ns).bit_length()] += 1
-            return answer
-        if frame[1] == FETCH and connection.is_follower:
-            cells.versions[frame[3]] -= 1
-            cells.sizes.cells[(size * size).bit_length()] -= 1
-            cells = self._of_followers()
-            cells.versions[frame[3]] += 1
-            cells.sizes.cells[(size * size).bit_length()] += 1
-        timed = TimedRequest(cells, connection.read_ns, now_ns)
+        self.note(connection, (len(frame), *_start_of(frame)), answer)
+        return answer
+
+    def note(self, connection: Connection, head: Head, answer: list[Chunk] | Answer) -> None:
+        """A request has begun, or is answered."""
+        if is_small(answer):
+            self.note_alike(connection, head, 1)
+            return
+        cells = self._counted(connection, head, 1)
+        timed = TimedRequest(cells, connection.read_ns, self.now_ns())
         if isinstance(answer, Answer):
             answer.timed = timed
         else:
             self.answered(timed, connection.timed)
-        return answer
 
-    def _of_followers(self) -> RequestCells:
-        cells = self.cells[FOLLOWER_FETCH]
+    def note_alike(self, connection: Connection, head: Head, count: int) -> None:
+        """So many requests of one read that look alike are answered, each in a few bytes."""
+        cells = self._counted(connection, head, count)
+        took_ns = self.now_ns() - connection.read_ns
+        cells.at_once.cells[(took_ns * took_ns).bit_length()] += count
+
+    def _counted(self, connection: Connection, head: Head, count: int) -> RequestCells:
+        # Whatever was answered has a header, and a key and a version that fit into a byte.
+        size, start = head
+        kind = start >> 16 & 0xFF
+        if kind == FETCH and connection.is_follower:
+            kind = FOLLOWER_FETCH
+        cells = self.cells[kind]
         if cells is None:
-            cells = self.cells[FOLLOWER_FETCH] = RequestCells()
+            cells = self.cells[kind] = RequestCells()
+        cells.versions[start & 0xFF] += count
+        cells.sizes.cells[(size * size).bit_length()] += count
         return cells
 
     def answered(self, timed: TimedRequest, unsent: list[TimedRequest]) -> None:

@@ -118,7 +118,7 @@ class Server:
     def watch_requests(self, begin: Begin | None) -> None:
         """From now on requests go by way of `begin`, which calls `times.begin_timed`; None leaves
         nothing in between."""
-        before, self.times.begin = self.times.begin, begin or self.times.begin_timed
+        before, self.times.begin = self.times.begin, begin or self.times.plain
         for connection in self.connections:
             # One that is logging in, or may do so again, asks for it by itself.
             if connection.begin == before:

@@ -12,6 +12,8 @@ from tests.support.echo_server import (
     LATER,
     LATER_OVERLAPPING,
     LONG,
+    NOTHING,
+    REFUSE,
     EchoServer,
     frame,
     read_answer,
@@ -44,6 +46,51 @@ def test_every_request_is_counted_by_kind_and_version() -> None:
             assert clock.cells(ECHO).versions[0] == 2
             assert clock.cells(ECHO).at_once.count == 2
             assert clock.times.cells[LATER] is None
+            writer.close()
+
+    run(scenario)
+
+
+def test_requests_of_one_read_are_counted_each_whatever_stands_between_them() -> None:
+    """Those that look alike are counted together; a request that is refused ends the read."""
+
+    async def scenario() -> None:
+        async with EchoServer() as echo:
+            clock = Moving(echo)
+            reader, writer = await echo.connect()
+            sent = [frame(ECHO, b"a" * 10)] * 3 + [frame(ECHO, b"b" * 500)] * 2
+            sent += [frame(ECHO, b"a" * 10), frame(NOTHING), frame(ECHO, b"a" * 10)]
+            sent += [frame(LONG, b"5000")]
+            writer.write(b"".join(sent))
+            for _ in range(8):
+                await read_answer(reader)
+            writer.write(frame(ECHO, b"c") + frame(REFUSE, b"no"))
+            await read_answer(reader)
+            assert await reader.read() == b""
+            echoed, long = clock.cells(ECHO), clock.cells(LONG)
+            assert echoed.versions[0] == echoed.at_once.count == echoed.sizes.count == 8
+            assert sum(echoed.sizes.cells[(514 * 514).bit_length() - 2 :]) == 2
+            assert (long.versions[0], long.at_once.count, long.total.count) == (1, 0, 1)
+            assert clock.cells(NOTHING).versions[0] == clock.cells(NOTHING).total.count == 1
+            assert clock.times.cells[REFUSE] is None
+            writer.close()
+
+    run(scenario)
+
+
+def test_whoever_stands_in_between_counts_the_same() -> None:
+    async def scenario() -> None:
+        async with EchoServer() as echo:
+            clock = Moving(echo)
+            reader, writer = await echo.connect()
+            connection = await echo.connection()
+            for begin in (None, lambda *given: clock.times.begin_timed(*given), None):
+                echo.server.watch_requests(begin)
+                assert (connection.begin is clock.times.plain) == (begin is None)
+                writer.write(frame(ECHO, b"x") * 5)
+                for _ in range(5):
+                    await read_answer(reader)
+            assert clock.cells(ECHO).versions[0] == clock.cells(ECHO).at_once.count == 15
             writer.close()
 
     run(scenario)
