@@ -6,12 +6,15 @@ Lines come one by one, so that whoever writes them can let others work in betwee
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 from moldau.metrics.dialects import Dialect, Written, label_name, written
 from moldau.metrics.duration_cells import Summary
 from moldau.metrics.metric_definition import Kind, Metric, Samples
 
+VALUE_LENGTH_MAX = 500
+"""Of a label; what is cut off is told by a checksum."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -69,6 +72,9 @@ def _labels(tags: tuple[str, ...], values: tuple[str, ...]) -> str:
 
 
 def _escaped(value: str) -> str:
+    if len(value) > VALUE_LENGTH_MAX:
+        # Clients name groups and themselves: two that begin alike stay two.
+        value = f"{value[:VALUE_LENGTH_MAX]}~{sha256(value.encode()).hexdigest()[:12]}"
     if value.isalnum():
         return value
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -68,6 +68,15 @@ def test_values_of_labels_are_escaped() -> None:
     )
 
 
+def test_a_value_of_a_label_is_no_longer_than_enough_and_stays_itself() -> None:
+    row = gauge("some_number", ("consumergroup",), "Some.", "here")
+    ids = ("g" * 500, "g" * 501, "g" * 30_000 + "a", "g" * 30_000 + "b")
+    told = [line.split('"')[1] for line in list(family(row, [((each,), 1) for each in ids]))[1:]]
+    assert told[0] == "g" * 500
+    assert [len(each) for each in told[1:]] == [513] * 3
+    assert len(set(told)) == 4
+
+
 def test_what_has_no_samples_is_not_named_and_rests_are_kept() -> None:
     row = counter("some_total", (), "Some.", "here")
     assert list(family(row, [])) == []

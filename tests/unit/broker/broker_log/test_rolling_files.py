@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -118,6 +119,27 @@ def test_a_file_that_somebody_moves_or_removes_is_made_again(tmp_path: Path) -> 
     (tmp_path / "server.log").unlink()
     world.file.write(["c\n"])
     assert world.files() == {"mine": "a\n", "server.log": "c\n"}
+
+
+def test_a_folder_that_vanishes_is_made_again_and_one_that_cannot_be_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path / "logs")
+    world.file.write(["a\n"])
+    shutil.rmtree(world.folder)
+    world.file.write(["b\n"])
+    assert world.files() == {"server.log": "b\n"}
+    shutil.rmtree(world.folder)
+    world.folder.write_text("somebody's file")
+    world.file.write(["lost\n", "lost too\n"])
+    (alarm,) = world.alarms
+    assert "server.log cannot be written: " in alarm
+    assert world.folder.read_text() == "somebody's file"
+    world.folder.unlink()
+    monkeypatch.setattr(world.file, "_retry_at", 0.0)
+    world.file.write(["c\n"])
+    (text,) = world.files().values()
+    assert text.startswith("WARN 2 lines are missing here: ") and text.endswith("\nc\n")
 
 
 def test_a_full_disk_is_told_once_and_its_lines_are_counted(
