@@ -20,7 +20,7 @@ from moldau.net.answers import Answer, Disconnect
 from moldau.net.login import Login, log_failure
 from moldau.net.loop_time import LoopTime
 from moldau.net.received_bytes import READ_BYTES, ReceivedBytes
-from moldau.net.request_times import NOTHING, SMALL_BYTES, Head, is_small
+from moldau.net.request_times import NOTHING, SMALL_BYTES, Head
 from moldau.net.transport import HandshakeFault, Transport, bytes_moved, host_of
 from moldau.security.naming.principal import ANONYMOUS, Principal
 from moldau.wire.request_framing import Chunk
@@ -202,14 +202,13 @@ class Connection(AnswerOrder):
         inbox, waiting, out_bytes = self._inbox, self._waiting, 0
         out: list[Any] = []
         view, end, position, turns_left = inbox.view, inbox.end, 0, REQUESTS_PER_TURN
-        frame_bytes, plain, counted, alike = PREFIX_BYTES, self._server.times.plain, NOTHING, 0
+        frame_bytes, times, counted, alike = PREFIX_BYTES, self._server.times, NOTHING, 0
         try:
             while (left := end - position) >= PREFIX_BYTES:
                 head = _head(view, position) if left >= HEAD_BYTES else _short(view, position)
-                size = head[0]
+                frame_bytes = PREFIX_BYTES + (size := head[0])
                 if not 0 <= size <= self._request_bytes_max:
                     raise Disconnect(self._size_fault(size))
-                frame_bytes = PREFIX_BYTES + size
                 if frame_bytes > left or not turns_left:
                     break
                 if waiting and not self._may_overlap(view, position + PREFIX_BYTES, size):
@@ -219,7 +218,7 @@ class Connection(AnswerOrder):
                     if self._outgoing.bytes_unsent > UNSENT_BYTES_MAX:
                         break
                 turns_left -= 1
-                begin = self.begin
+                is_plain = (begin := self.begin) is times.plain
                 answer = begin(self, view[position + PREFIX_BYTES : position + frame_bytes])
                 position += frame_bytes
                 if self._reserved_bytes and frame_bytes > READ_BYTES:
@@ -227,11 +226,13 @@ class Connection(AnswerOrder):
                 if answer.__class__ is list and len(answer) == 1 and not waiting:
                     out += answer
                     out_bytes += (answer_bytes := len(answer[0]))
-                    if head == counted and begin is plain and answer_bytes < SMALL_BYTES:
+                    if is_plain and answer_bytes < SMALL_BYTES:
+                        if head != counted:
+                            counted, alike = head, times.note_alike(self, counted, alike)
                         alike += 1
                         continue
-                if begin is plain:
-                    counted, alike = self._count(counted, alike, head, answer)
+                if is_plain:
+                    times.note(self, head, answer)
                 if isinstance(answer, Answer):
                     self._wait_for(answer, view, position - size, size)
                     inbox.give_up(position)
@@ -244,8 +245,7 @@ class Connection(AnswerOrder):
         except Disconnect as fault:
             self._refuse(out, str(fault), counted, alike)
             return
-        if alike:
-            self._server.times.note_alike(self, counted, alike)
+        times.note_alike(self, counted, alike)
         self._served(out, out_bytes, position, end - position, frame_bytes, turns_left > 0)
 
     def _served(
@@ -266,18 +266,6 @@ class Connection(AnswerOrder):
             self._inbox.end = 0
         elif not self.is_closed:
             self._keep(position, frame_bytes, has_turns=has_turns)
-
-    def _count(
-        self, counted: Head, alike: int, head: Head, answer: list[Chunk] | Answer
-    ) -> tuple[Head, int]:
-        """A request that is unlike the one before; what is counted together from now on."""
-        times = self._server.times
-        if alike:
-            times.note_alike(self, counted, alike)
-        if is_small(answer):
-            return head, 1
-        times.note(self, head, answer)
-        return NOTHING, 0
 
     def _keep(self, position: int, frame_bytes: int, *, has_turns: bool) -> None:
         """What cannot start yet stays; read on only if there is room and the client reads too."""
@@ -354,8 +342,7 @@ class Connection(AnswerOrder):
         return f"request size {size} is not within 0..{self._request_bytes_max}"
 
     def _refuse(self, out: list[Chunk], reason: str, counted: Head, alike: int) -> None:
-        if alike:
-            self._server.times.note_alike(self, counted, alike)
+        self._server.times.note_alike(self, counted, alike)
         self._send_all(out)
         self.refuse(reason)
 

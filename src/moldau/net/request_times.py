@@ -101,30 +101,39 @@ class RequestTimes:
         if is_small(answer):
             self.note_alike(connection, head, 1)
             return
-        cells = self._counted(connection, head, 1)
+        cells = self._cells_of(connection, head)
+        size, start = head
+        cells.versions[start & 0xFF] += 1
+        cells.sizes.cells[(size * size).bit_length()] += 1
         timed = TimedRequest(cells, connection.read_ns, self.now_ns())
         if isinstance(answer, Answer):
             answer.timed = timed
         else:
             self.answered(timed, connection.timed)
 
-    def note_alike(self, connection: Connection, head: Head, count: int) -> None:
-        """So many requests of one read that look alike are answered, each in a few bytes."""
-        cells = self._counted(connection, head, count)
+    def note_alike(self, connection: Connection, head: Head, count: int) -> int:
+        """So many requests of one read that look alike are answered, each in a few bytes. None of
+        them is left to count then."""
+        if not count:
+            return 0
+        size, start = head
+        cells = self.cells[start >> 16 & 0xFF]
+        if cells is None or connection.is_follower:
+            cells = self._cells_of(connection, head)
+        cells.versions[start & 0xFF] += count
+        cells.sizes.cells[(size * size).bit_length()] += count
         took_ns = self.now_ns() - connection.read_ns
         cells.at_once.cells[(took_ns * took_ns).bit_length()] += count
+        return 0
 
-    def _counted(self, connection: Connection, head: Head, count: int) -> RequestCells:
+    def _cells_of(self, connection: Connection, head: Head) -> RequestCells:
         # Whatever was answered has a header, and a key and a version that fit into a byte.
-        size, start = head
-        kind = start >> 16 & 0xFF
+        kind = head[1] >> 16 & 0xFF
         if kind == FETCH and connection.is_follower:
             kind = FOLLOWER_FETCH
         cells = self.cells[kind]
         if cells is None:
             cells = self.cells[kind] = RequestCells()
-        cells.versions[start & 0xFF] += count
-        cells.sizes.cells[(size * size).bit_length()] += count
         return cells
 
     def answered(self, timed: TimedRequest, unsent: list[TimedRequest]) -> None:
