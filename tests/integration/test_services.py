@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -189,3 +190,8 @@ def test_the_container_file_names_what_is_there() -> None:
     for path in (path for paths in copied for path in paths):
         assert (PROJECT / path).exists()
     assert "USER moldau" in lines
+    # What the build of the package takes from beside it has to be there too.
+    (beside,) = re.findall(
+        r"^LAID_OUT = \((.*)\)$", (PROJECT / "setup.py").read_text(), re.MULTILINE
+    )
+    assert set(re.findall(r'"(\w+)"', beside)) <= {path for paths in copied for path in paths}
