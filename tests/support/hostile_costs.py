@@ -321,8 +321,8 @@ ATTACKS: dict[str, Attack] = {
     "Produce, 2 batches of 2,000,000 records": Attack(
         lambda: huge_batch(2_000_000), needs_huge=True
     ),
-    "Produce, 2 batches of 9,500,000 records": Attack(
-        lambda: huge_batch(9_500_000), needs_huge=True
+    "Produce, 2 batches of 4,500,000 records": Attack(
+        lambda: huge_batch(4_500_000), needs_huge=True
     ),
     "Produce, 10 records of 30,000,000 headers": Attack(many_headers),
     "Produce 2, 2 times 2,000,000 messages": Attack(old_messages, needs_huge=True),
