@@ -14,6 +14,7 @@ from moldau.console.groups.reset_plan import SCENARIOS, planned
 from moldau.console.listing import list_rows
 from moldau.console.page import Asked, PageFault, Plan, Shown
 from moldau.console.rendering import count_text, duration_text, path_word
+from moldau.diagnosis.evidence import plural
 
 ROWS_MAX = 2_000
 PREVIEW_MAX = 500
@@ -125,12 +126,11 @@ async def reset(asked: Asked) -> Plan:
     async def act() -> str:
         # The plan is of the moment it was shown; what is done is computed once more.
         await link.admin.alter_group_offsets(name, after)
-        were = "1 offset" if len(after) == 1 else f"{len(after)} offsets"
-        return f"{were} of the group {name} set."
+        return f"{plural(len(after), 'offset')} of the group {name} set."
 
     sentences = [
-        f"{len(moved)} of {len(after)} partitions get another offset. Members that start later"
-        " read from there: records may be read again, or never.",
+        f"{len(moved)} of {plural(len(after), 'partition')} will have another offset. Members that"
+        " start later read from there: records may be read again, or never.",
         *(f"{remark}." for remark in plan.remarks[:PREVIEW_MAX]),
     ]
     if left_out > 0:

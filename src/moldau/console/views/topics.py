@@ -10,6 +10,7 @@ from moldau.console.commands import command
 from moldau.console.listing import list_rows
 from moldau.console.page import Asked, PageFault, Plan, Shown
 from moldau.console.rendering import path_word
+from moldau.diagnosis.evidence import plural
 
 PARTITIONS_MAX = 10_000
 SETTINGS_MAX = 100
@@ -172,8 +173,8 @@ async def deletion(asked: Asked) -> Plan:
     lags = cluster_answers.peek_lags(asked.link)
     groups = sorted(lags.value.by_topic.get(name, {})) if lags is not None else []
     sentences = [
-        f"The topic {name} is deleted with its {len(topic.partitions)} partitions and all of their"
-        " records. That cannot be undone."
+        f"The topic {name} is deleted with its {plural(len(topic.partitions), 'partition')} and all"
+        " records in them. That cannot be undone."
     ]
     if groups:
         sentences.append(f"Groups have committed offsets in it: {', '.join(groups[:10])}.")
