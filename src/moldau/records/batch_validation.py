@@ -46,6 +46,7 @@ COMPRESSED_INLINE_BYTES_MAX = 32 * 1024
 RECORD_ERRORS_MAX = 1000
 """A client is told about so many bad records of one batch; more would only swell the answer."""
 
+ZSTD = int(Codec.ZSTD)
 _NO_KEY = "a compacted topic takes no records without a key"
 _LEGACY_OVERHEAD_BYTES = 14
 _ATTRIBUTES = struct.Struct(">h")
@@ -114,21 +115,21 @@ def validate_produce(records: memoryview, rules: ProduceRules, now_ms: int) -> P
     if len(records) < HEADER_BYTES or records[MAGIC_POSITION] != MAGIC_V2:
         raise _refusal_of_fragment(records)
     header = read_header(records)
-    if header.batch_length != len(records) - LOG_OVERHEAD_BYTES:
+    _, batch_length, _, _, _, attributes, _, base_timestamp, newest, _, _, _, count = header
+    if batch_length != len(records) - LOG_OVERHEAD_BYTES:
         records = _only_batch(records)
     _check_batch(records, header, rules)
-    codec = header.attributes & CODEC_MASK
+    codec = attributes & CODEC_MASK
     body, start = records, HEADER_BYTES
-    if codec != Codec.NONE:
+    if codec:
         body, start = _decompressed(records, codec, rules), 0
     fault, index, delta_min, delta_max, index_of_max, null_keys = batch_kernel.walk_records(
-        body, start, len(body), header.record_count, NO_TIMESTAMP - header.base_timestamp
+        body, start, len(body), count, NO_TIMESTAMP - base_timestamp
     )
     if fault:
         raise RecordsRefused(
             Error.INVALID_RECORD, f"record {index} is broken: {batch_kernel.FAULTS[fault]}"
         )
-    base_timestamp = header.base_timestamp
     if (null_keys and rules.keys_required) or (
         not rules.log_append_time
         and (
@@ -145,40 +146,41 @@ def validate_produce(records: memoryview, rules: ProduceRules, now_ms: int) -> P
     max_timestamp = base_timestamp + delta_max
     if max_timestamp <= NO_TIMESTAMP:
         max_timestamp, index_of_max = NO_TIMESTAMP, -1
-    if max_timestamp != header.max_timestamp:
-        header = _stamp_time(records, header.attributes, max_timestamp)
+    if max_timestamp != newest:
+        header = _stamp_time(records, attributes, max_timestamp)
     return ProducedBatch(records, header, index_of_max, NO_TIMESTAMP)
 
 
 def _check_batch(records: memoryview, header: BatchHeader, rules: ProduceRules) -> None:
     """What the header alone says, in Kafka's order."""
-    attributes = header.attributes
-    record_count = header.record_count
-    has_producer = header.producer_id != NO_PRODUCER_ID
-    if attributes & CODEC_MASK == Codec.ZSTD and not rules.zstd_allowed:
+    base_offset, _, _, _, crc, attributes, last_delta, _, _, producer_id, _, sequence, count = (
+        header
+    )
+    has_producer = producer_id != NO_PRODUCER_ID
+    if attributes & CODEC_MASK == ZSTD and not rules.zstd_allowed:
         raise RecordsRefused(
             Error.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce requests of version 7 or later"
         )
-    if header.base_offset != 0:
-        fault = f"the base offset must be 0, not {header.base_offset}"
+    if base_offset != 0:
+        fault = f"the base offset must be 0, not {base_offset}"
     elif len(records) > rules.max_message_bytes:
         raise _too_large(len(records), rules)
     elif len(records) > INLINE_BYTES_MAX and not rules.at_leisure:
         raise LongBatch
-    elif crc32c(records[CRC_START:]) != header.crc:
+    elif crc32c(records[CRC_START:]) != crc:
         raise RecordsRefused(
             Error.CORRUPT_MESSAGE,
-            f"the batch does not have its checksum of {header.crc}",
+            f"the batch does not have its checksum of {crc}",
             counted_as="invalid_checksums",
         )
-    elif record_count <= 0:
-        fault = f"a batch cannot have {record_count} records"
-    elif header.last_offset_delta != record_count - 1:
-        fault = f"last offset delta {header.last_offset_delta} is wrong for {record_count} records"
+    elif count <= 0:
+        fault = f"a batch cannot have {count} records"
+    elif last_delta != count - 1:
+        fault = f"last offset delta {last_delta} is wrong for {count} records"
     elif attributes & CONTROL_FLAG:
         fault = "clients may not write control records"
-    elif has_producer and (header.base_sequence < 0 or header.producer_id < 0):
-        fault = f"producer {header.producer_id} sent the sequence number {header.base_sequence}"
+    elif has_producer and (sequence < 0 or producer_id < 0):
+        fault = f"producer {producer_id} sent the sequence number {sequence}"
     elif attributes & TRANSACTIONAL_FLAG and not has_producer:
         fault = "a transactional batch needs a producer id"
     elif attributes & LOG_APPEND_TIME_FLAG:
