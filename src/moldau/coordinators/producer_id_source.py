@@ -32,6 +32,8 @@ class ProducerIdSource:
             # One block for all who wait; it is fetched even if the first of them goes away.
             if self._fetch is None:
                 self._fetch = asyncio.get_running_loop().create_task(self._fetch_block())
+                # Should all who wait go away, nobody is left to hear of a fault.
+                self._fetch.add_done_callback(lambda task: task.cancelled() or task.exception())
             await asyncio.shield(self._fetch)
         return producer_id
 
