@@ -82,11 +82,6 @@ def check_killed(broker: LocalBroker, directory: Path, count: int) -> None:
             assert read(target.bootstrap, "large", partition) == read(bootstrap, "large", partition)
 
 
-def test_a_backup_that_was_killed_goes_on_without_doubles(tmp_path: Path) -> None:
-    with moldau.testing.broker(with_faults=False) as broker:
-        check_killed(broker, tmp_path, 2)
-
-
 @pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_backup_that_was_killed_twenty_times_goes_on_without_doubles(tmp_path: Path) -> None:

@@ -43,10 +43,13 @@ from moldau.backup.moments import (
     read_chain,
 )
 from moldau.backup.progress import Progress
+from moldau.backup.spark_copying import Spread
 from moldau.model.names import TopicPartition
 
 SEGMENT_BYTES = 1 << 30
 AT_ONCE = 4
+COORDINATORS = (TRANSACTIONS_TOPIC, GROUPS_TOPIC)
+"""Topics that are looked into while they are copied."""
 
 
 class Selection(NamedTuple):
@@ -89,13 +92,16 @@ class Backup:
         segment_bytes: int = SEGMENT_BYTES,
         at_once: int = AT_ONCE,
         progress: Progress,
+        spread: Spread | None = None,
     ) -> None:
+        """`spread` copies what need not be looked at, elsewhere."""
         self._source = source
         self._directory = directory
         self._selection = selection
         self._segment_bytes = segment_bytes
         self._at_once = at_once
         self._progress = progress
+        self._spread = spread
         self._chain: Chain | None = None
 
     async def round(self) -> Round:
@@ -112,7 +118,7 @@ class Backup:
             )
         topics = await self._source.topics()
         chosen = self._selection.of(topics)
-        own = [topics[name] for name in (TRANSACTIONS_TOPIC, GROUPS_TOPIC) if name in topics]
+        own = [topics[name] for name in COORDINATORS if name in topics]
         configs = await self._source.configs([topic.name for topic in chosen])
         access = await read_access(self._source.admin)
         work = _Work(self, chain, [*own, *chosen])
@@ -159,13 +165,16 @@ class _Work:
         wanted = [self._wanted(place, offset_end) for place, offset_end in cut.ends.items()]
         progress = self._backup._progress
         progress.begins(sum(max(0, each.offset_end - each.offset_start) for each in wanted))
-        works = [
-            PartitionCopy(source, each, self._look(each.place), progress).run for each in wanted
-        ]
+        spread = self._backup._spread
+        own = [each for each in wanted if spread is None or each.place.topic in COORDINATORS]
+        works = [PartitionCopy(source, each, self._look(each.place), progress).run for each in own]
         try:
             copied = await gather_some(works, self._backup._at_once)
         except* BackupFault as faults:
             raise _first(faults) from None
+        if spread is not None:
+            others = [each for each in wanted if each.place.topic not in COORDINATORS]
+            copied += await asyncio.to_thread(spread, others)
         return {each.place: each for each in copied}
 
     def _wanted(self, place: TopicPartition, offset_end: int) -> Wanted:

@@ -11,6 +11,7 @@ from moldau.backup.backing_up import AT_ONCE, SEGMENT_BYTES, Backup, Round, Sele
 from moldau.backup.backup_faults import BackupFault
 from moldau.backup.cluster_source import ClusterSource
 from moldau.backup.moments import Moment, read_chain, total
+from moldau.backup.spark_copying import on_spark
 from moldau.cli.backup.backup_progress import ByteProgress
 from moldau.cli.command_clients import bootstrap_of, client_faults, properties_file, reach
 from moldau.cli.command_faults import CommandFault
@@ -46,6 +47,12 @@ PARALLEL = Flag(
     kind=integer,
     default=AT_ONCE,
 )
+MASTER = Flag(
+    "--master",
+    "Copy on a Spark cluster: its master, as spark-submit takes it. All executors must reach the"
+    " directory.",
+    takes="URL",
+)
 DEBUG = Flag("--debug", "Say more.", no_effect="everything is said already")
 
 
@@ -80,6 +87,7 @@ async def _back_up(given: Given, out: Output, settings: dict[str, str]) -> None:
             segment_bytes=given.number("max-segment-size"),
             at_once=max(1, given.number("parallel")),
             progress=progress,
+            spread=on_spark(given.text("master"), settings) if given.has("master") else None,
         )
         while True:
             done = await backup.round()
@@ -224,6 +232,7 @@ TOOL = Tool(
         SEGMENT,
         INTERVAL,
         PARALLEL,
+        MASTER,
         COMMAND_CONFIG,
         DEBUG,
         JSON,
