@@ -112,3 +112,13 @@ def test_a_log_that_cannot_be_made_is_met_by_who_creates_it(store: LogStore) -> 
     prepare(store, new(0))
     with pytest.raises(StorageFault, match="cannot create"):
         store.create(TopicPartition("t", 0), FIRST_ID, SETTINGS)
+
+
+def test_without_a_directory_that_can_be_used_nothing_is_prepared(store: LogStore) -> None:
+    for directory in store.directories:
+        directory.fault = StorageFault("cannot write", directory.path)
+    calls: list[None] = []
+    store.prepare([new(0)], lambda: calls.append(None))
+    assert calls == [None]
+    with pytest.raises(StorageFault, match="no log directory is left"):
+        store.create(TopicPartition("t", 0), FIRST_ID, SETTINGS)

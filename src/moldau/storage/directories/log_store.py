@@ -233,7 +233,8 @@ class LogStore:
             log.error("%d logs are not made yet: %s", len(wanted), fault)
             done()
             return
-        self.new_logs.make(wanted, self._sizes(), done)
+        # With no directory left nothing is made, and `create` says why.
+        self.new_logs.make(wanted if self.online else (), self._sizes(), done)
 
     def forget_made(self, topic_partition: TopicPartition) -> None:
         """A log was made in the thread and is not wanted any more."""
