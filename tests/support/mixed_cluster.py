@@ -68,7 +68,15 @@ class Kafka39Process(BrokerProcess):
         creates topics to run out of time."""
         super().start()
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        eventually(lambda: admin.list_topics(timeout=30).controller_id >= 0, SECONDS_MAX)
+
+        def knows_controller() -> bool:
+            try:
+                return bool(admin.list_topics(timeout=30).controller_id >= 0)
+            except KafkaException:
+                # A broker that has just begun may answer in part.
+                return False
+
+        eventually(knows_controller, SECONDS_MAX)
 
 
 def with_heap(words: Sequence[str]) -> list[str]:
