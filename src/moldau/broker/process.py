@@ -32,6 +32,9 @@ signal_log = logging.getLogger("org.apache.kafka.common.utils.LoggingSignalHandl
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 LOOP_WATCH = "MOLDAU_LOOP_WATCH"
 FREEZE_AGAIN_SECONDS = (5.0, 30.0, 120.0)
+SMALL_START = 50_000
+"""Objects. The start of a broker with few logs makes thirty thousand, hardly any of them garbage:
+looking for that would take milliseconds just when the first client is let in."""
 COLLECT_AFTER = (20_000, 5, 20)
 """Objects that are made before a collection of the young, then rounds. Nearly everything is freed
 by its count; with Python's own numbers one long request makes the collector look at all of its rows
@@ -167,7 +170,8 @@ class _Process:
     def _settle(self, loop: asyncio.AbstractEventLoop) -> None:
         """What the start has made stays for good: a collection need not look at it again. So a few
         times more later, when requests have loaded what they need."""
-        gc.collect()
+        if gc.get_count()[0] > SMALL_START:
+            gc.collect()
         gc.freeze()
         gc.set_threshold(*COLLECT_AFTER)
         sys.setswitchinterval(SWITCH_SECONDS)
