@@ -96,8 +96,8 @@ def end_of_life(process: BaseProcess, seconds: float = DEADLINE_SECONDS) -> int 
     return process.exitcode
 
 
-def work_to_the_end(bootstrap: str) -> None:
-    process = recovering.start(bootstrap, STEADY)
+def work_to_the_end(bootstrap: str, batch: int = 3) -> None:
+    process = recovering.start(bootstrap, STEADY, batch=batch)
     try:
         eventually(lambda: finished(bootstrap), DEADLINE_SECONDS)
     finally:
@@ -303,13 +303,15 @@ def test_members_come_go_die_and_return_and_its_outputs_are_those_of_the_model(
                 members.remove(member)
             case 2:
                 member.terminate()
-                assert end_of_life(member) == 0
+                # One that has just begun does not listen yet, and simply dies.
+                assert end_of_life(member) in (0, -signal.SIGTERM)
                 members.remove(member)
             case _:
                 time.sleep(chance.uniform(0.1, 1.0))
     for member in members:
         member.kill()
-    work_to_the_end(broker.bootstrap)
+    # Much is left, and transactions of three records would take minutes.
+    work_to_the_end(broker.bootstrap, batch=200)
     recovering.check_against_model(broker.bootstrap, PARTITIONS)
 
 

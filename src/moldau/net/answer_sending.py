@@ -116,9 +116,8 @@ class AnswerSender:
         return 0
 
     def let_out(self) -> None:
-        """Nothing is held back any more."""
-        if self._outgoing.bytes_unsent:
-            self._write(True)
+        """Nothing is held back any more; a transport may have something of its own to send."""
+        self._write(True)
 
     def _writable(self) -> None:
         outgoing = self._outgoing

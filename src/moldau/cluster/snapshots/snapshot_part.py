@@ -75,6 +75,8 @@ class SnapshotPart:
         """The moment: one step of the loop. What this broker leads, and in which leader epoch.
         Raises ApiError."""
         self._must_be(uid)
+        if self._moment is not None:
+            raise ApiError(Error.INVALID_REQUEST, "this broker has taken that moment before")
         led = self._led()
         try:
             self._moment = self._snapshots().take_part(self._name, uid, led)
