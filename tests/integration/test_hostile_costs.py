@@ -318,6 +318,23 @@ def test_a_long_plain_batch_is_checked_beside_the_loop_and_not_overtaken(
     assert summary(failing(told_in(tmp_path / "loop"))) == []
 
 
+def test_long_batches_that_are_refused_leave_nothing_behind(tmp_path: Path) -> None:
+    with watched_broker(tmp_path) as running:
+        create(running.port, {HUGE: 1}, {"max.message.bytes": str(HUGE_BYTES_MAX)})
+        damaged = bytearray(batch_of(bytes(8 * MB)))
+        damaged[-1] ^= 1
+        frame = request_of(0, 7, produce_of(HUGE, {0: bytes(damaged)}))
+        before = resident_bytes(running.pid)
+        with Client(running.port) as client:
+            for _ in range(20):
+                client.socket.sendall(frame)
+                answer = decode_response(0, 7, client.take_frame())
+                assert isinstance(answer, ProduceResponse)
+                row = answer.responses[0].partition_responses[0]
+                assert row.error_code == Error.CORRUPT_MESSAGE
+            assert resident_bytes(running.pid) - before < 80 * MB
+
+
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
 @pytest.mark.parametrize("version", [2, 7, 9])
 def test_a_batch_that_takes_long_to_check_is_not_overtaken(

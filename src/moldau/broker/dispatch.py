@@ -265,6 +265,7 @@ class Dispatch:
                 _place_of(fault),
                 exc_info=fault if log.isEnabledFor(logging.DEBUG) else None,
             )
+        _forget_frames(fault)
         self._answers.fail(call.api_key, [int(error)])
         response_type = response_class(call.api_key)
         fields = {
@@ -355,14 +356,18 @@ class _Suspended(Answer):
             if not self._is_cancelled:
                 self._finish(outcome)
         finally:
+            # A fault remembers this frame. Should the frame remember the fault, both would stay,
+            # and the request with them, until Python looks for garbage.
+            del outcome
             if self._coroutine is ended:
                 self._dispatch.long_work.leave(self)
 
     def _finish(self, outcome: Message | list[Chunk] | Exception | None) -> None:
         what = (self._connection, self._call, self._correlation_id)
+        if isinstance(outcome, Disconnect):
+            self._connection.refuse(str(outcome))
+            return
         try:
-            if isinstance(outcome, Disconnect):
-                raise outcome
             if isinstance(outcome, Exception):
                 self.chunks = self._dispatch.failure(*what, outcome)
             elif isinstance(outcome, list):
@@ -388,6 +393,15 @@ def _split(start: int) -> tuple[int, int]:
     """API key and version."""
     version = start & 0xFFFF
     return start >> 16, version - 0x10000 if version > 0x7FFF else version
+
+
+def _forget_frames(fault: BaseException) -> None:
+    """It remembers the frames that it came through, and one of these may remember it, or a future
+    that holds it: such a circle, the request in it, stays until Python looks for garbage."""
+    chain: BaseException | None = fault
+    while chain is not None and chain.__traceback__ is not None:
+        chain.__traceback__ = None
+        chain = chain.__cause__ or chain.__context__
 
 
 def _place_of(fault: Exception) -> str:

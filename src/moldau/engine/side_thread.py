@@ -25,3 +25,4 @@ class SideThread:
             return await under_way
         finally:
             under_way.cancel()  # the client may have gone before its turn came
+            del under_way  # what it raises remembers this frame: that would be a circle

@@ -40,6 +40,8 @@ class LongBatches:
         work.add_done_callback(note)
         try:
             await is_checked
+            return work.result()
         finally:
             work.cancel()  # the client may have gone before its turn came
-        return work.result()
+            # What it raises remembers this frame: in a circle the batch would stay in memory.
+            del work

@@ -55,7 +55,10 @@ async def loaded(rested: AnyLog) -> PartitionLog:
     rested.wake(woken)
     outcome = await future
     if isinstance(outcome, StorageFault):
-        raise outcome
+        try:
+            raise outcome
+        finally:
+            del outcome  # it remembers this frame: that would be a circle
     return outcome
 
 
