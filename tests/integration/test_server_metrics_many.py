@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import time
+import json
 from pathlib import Path
 
 import pytest
 
 import moldau
-from moldau.net.loop_watch import LIMIT_VARIABLE, VARIABLE
+from moldau.broker.monitoring.http_listener import TURN_SECONDS
 from moldau.testing.broker_process import BrokerProcess, free_port
 from tests.integration.test_server_metrics import page
-from tests.support.loop_holds import Hold, told_in
+from tests.support.page_steps import VARIABLE
 
 pytestmark = pytest.mark.long
 
@@ -26,31 +26,32 @@ PATHS = (
 )
 
 
-def by_own_work(holds: list[Hold]) -> list[Hold]:
-    """Not the collections of garbage, and not what the machine did meanwhile: the work itself."""
-    return [each for each in holds if each.cpu_ms - each.collecting_ms > HELD_MS_MAX]
+class SteppedBroker(BrokerProcess):
+    def command(self) -> list[str]:
+        usual = super().command()
+        place = usual.index("moldau.main")
+        return [*usual[:place], "tests.support.page_steps", *usual[place + 1 :]]
 
 
 def test_a_scrape_never_holds_the_loop(tmp_path: Path) -> None:
-    port, watch = free_port(), tmp_path / "watch"
-    broker = BrokerProcess(
+    port, steps = free_port(), tmp_path / "steps"
+    broker = SteppedBroker(
         tmp_path / "broker",
         overrides={"metrics.http.listener": f"127.0.0.1:{port}"},
-        environment={VARIABLE: str(watch), LIMIT_VARIABLE: str(HELD_MS_MAX)},
+        environment={VARIABLE: str(steps), "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     with broker:
         with moldau.Admin({"bootstrap.servers": broker.bootstrap}) as admin:
             for number in range(TOPICS):
                 admin.create_topics([moldau.NewTopic(f"topic-{number}", PARTITIONS_EACH, 1)])
-        with moldau.Producer({"bootstrap.servers": broker.bootstrap}) as producer:
-            for number in range(TOPICS * PARTITIONS_EACH):
-                topic, partition = divmod(number, PARTITIONS_EACH)
-                producer.send(f"topic-{topic}", b"x", partition=partition)
-        time.sleep(2)  # what the broker does after that many writes is not asked here
-        begun_ns = time.perf_counter_ns()
         lines = 0
         for path in PATHS:
             for _ in range(SCRAPES):
                 lines = max(lines, page(port, path).count("\n"))
     assert lines > 17 * TOPICS * PARTITIONS_EACH
-    assert by_own_work(told_in(watch, begun_ns)) == []
+    told = [json.loads(line) for line in steps.read_text().splitlines()]
+    last = {path: (count, longest_ms) for path, count, longest_ms in told}
+    assert last.keys() == set(PATHS)
+    # Others have their turn after the first step that ends later than this.
+    longest_ms = {path: TURN_SECONDS * 1000 + step_ms for path, (_, step_ms) in last.items()}
+    assert not {path: held for path, held in longest_ms.items() if held > HELD_MS_MAX}
