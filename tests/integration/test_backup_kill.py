@@ -102,9 +102,10 @@ def check_dying_restore(backup: Path, directory: Path, number: int) -> bool:
     armed.touch()
     done = restore(dying.bootstrap, backup)
     is_killed = done.returncode == 1
-    if not is_killed:
+    if is_killed:
+        dying.wait()
+    else:
         dying.kill()
-    dying.wait()
     with BrokerProcess(directory) as target:
         admin = moldau.Admin(bootstrap_servers=target.bootstrap)
         with admin:
