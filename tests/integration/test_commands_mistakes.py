@@ -47,6 +47,7 @@ LINES = {
     "client-metrics": "--list",
     "snapshot": "list",
     "fork": "--dir {fork}",
+    "backup": "--target-dir {backup} --snapshot",
 }
 GOES_ON = {"console-producer"}
 """Kafka's tool tells that nothing could be sent and ends with 0."""
@@ -69,6 +70,7 @@ ELSEWHERE = {
     "completion",
     "doctor",
     "pipeline",
+    "restore",
     "security",
 }
 WITH_JSON_FILE = {
@@ -118,7 +120,9 @@ def line_of(name: str, directory: Path) -> str:
     good, empty = directory / "good.json", directory / "empty.properties"
     good.write_text('{"partitions": [{"topic": "t", "partition": 0, "offset": 0}]}')
     empty.write_text("")
-    return LINES[name].format(good=good, empty=empty, fork=directory / "fork")
+    return LINES[name].format(
+        good=good, empty=empty, fork=directory / "fork", backup=directory / "backup"
+    )
 
 
 def at(address: str, name: str, words: str) -> list[str]:

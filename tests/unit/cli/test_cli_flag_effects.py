@@ -25,6 +25,8 @@ IDLE = {
     "verifiable-producer": {"--json"},
     "verifiable-consumer": {"--json", "--group-remote-assignor"},
     "consumer-perf-test": {"--print-metrics", "--threads", "--num-fetch-threads"},
+    "backup": {"--debug"},
+    "restore": {"--batch-size", "--debug"},
 }
 """Every flag that changes nothing; whoever gives one is told why."""
 
