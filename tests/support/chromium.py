@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -63,8 +64,11 @@ class Browser:
         return str(self.one("main").text)
 
     def until(self, holds: Callable[[], Any], fault: str) -> Any:
-        """What `holds` gives as soon as it is something."""
-        return WebDriverWait(self.driver, WAIT_SECONDS_MAX).until(lambda _: holds(), fault)
+        """What `holds` gives as soon as it is something. The page may be replaced by the next one
+        while it is looked at: then it is looked at again."""
+        gone = (StaleElementReferenceException,)
+        wait = WebDriverWait(self.driver, WAIT_SECONDS_MAX, ignored_exceptions=gone)
+        return wait.until(lambda _: holds(), fault)
 
     def until_text(self, words: str) -> None:
         self.until(lambda: words in self.text, f"{words!r} does not appear")
