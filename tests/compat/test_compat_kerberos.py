@@ -124,7 +124,7 @@ def test_who_has_rights_is_decided_by_the_short_name(place: Place, tmp_path: Pat
     chosen = ("--bootstrap-server", place.bootstrap, "--command-config", file)
     said = java(place, "TopicCommand", *chosen, "--create", "--topic", "c", scratch=tmp_path)
     assert "AuthorizationException" in said
-    assert "Principal = User:carol is Denied" in place.broker.log_text
+    eventually(lambda: "Principal = User:carol is Denied" in place.broker.log_text)
 
 
 def test_java_is_told_that_a_ticket_for_another_service_is_not_good(

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from moldau.testing.broker_process import BrokerProcess
 from tests.support.doomed_files import MAIN, doom
+from tests.support.eventually import eventually
 from tests.support.tracked_topic import SMALL, create, delete, produce, read
 
 CHANGES = "open,write,pwrite,fsync,fdatasync,rename,replace"
@@ -75,7 +76,7 @@ def test_a_client_after_a_killed_adoption_costs_no_record(tmp_path: Path) -> Non
     assert adopt(broker, **doom(3, r"moldau\.metadata", CHANGES)).returncode == -9
     broker.spawn()
     assert broker.wait() != 0
-    assert "storage adopt" in broker.log_text
+    eventually(lambda: "storage adopt" in broker.log_text)
     assert adopt(broker).returncode == 0
     with broker:
         assert read(broker.bootstrap, "t") == [str(value) for value in RECORDS]
@@ -85,7 +86,7 @@ def test_a_broker_does_not_start_on_logs_that_were_never_adopted(tmp_path: Path)
     broker = abandoned(tmp_path)
     broker.spawn()
     assert broker.wait() != 0
-    assert "storage adopt" in broker.log_text
+    eventually(lambda: "storage adopt" in broker.log_text)
     assert adopt(broker).returncode == 0
     with broker:
         assert read(broker.bootstrap, "t") == [str(value) for value in RECORDS]

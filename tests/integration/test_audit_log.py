@@ -87,8 +87,8 @@ def test_an_authorizer_of_ones_own_decides(broker: BrokerProcess) -> None:
 
 def test_one_that_fails_denies_and_says_so(broker: BrokerProcess) -> None:
     assert refusal(broker, "broken") == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    assert "The authorizer ours:Readers has failed, so it is denied" in broker.log_text
-    assert "the directory of rights is away" in broker.log_text
+    eventually(lambda: "The authorizer ours:Readers has failed, so it is denied" in broker.log_text)
+    eventually(lambda: "the directory of rights is away" in broker.log_text)
     assert refusal(broker, "open") == 0
 
 

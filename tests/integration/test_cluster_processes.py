@@ -38,7 +38,7 @@ def test_a_cluster_serves_through_kills_shutdowns_and_forced_elections(
     # A broker that stops in order has handed over before it is gone.
     stopping = cluster.state("t")["leader"]
     assert cluster.brokers[stopping].stop() == 0
-    assert "Controlled shutdown succeeded" in cluster.brokers[stopping].log_text
+    eventually(lambda: "Controlled shutdown succeeded" in cluster.brokers[stopping].log_text)
     assert cluster.state("t")["leader"] not in (stopping, -1)
     cluster.write("t", *"ghi")
     cluster.brokers[stopping].start()

@@ -159,7 +159,7 @@ def test_a_broker_that_could_not_log_in_to_others_does_not_start(
     broker = BrokerProcess(tmp_path, overrides=overrides)
     with pytest.raises(BrokerStartError):
         broker.start()
-    assert sentence in broker.log_text
+    eventually(lambda: sentence in broker.log_text)
     assert SECRET not in broker.log_text
     assert "Traceback" not in broker.log_text
 

@@ -156,7 +156,7 @@ def test_tokens_outlive_a_restart_and_no_secret_is_in_the_log(broker: Place) -> 
     broker.process.start()
     with admin_of(broker, by_token(token.token_id, hmac)) as admin:
         assert admin.describe_cluster().nodes
-    assert token.token_id in broker.process.log_text
+    eventually(lambda: token.token_id in broker.process.log_text)
     for secret in (SECRET, hmac, token.hmac.hex()):
         assert secret not in broker.process.log_text
 

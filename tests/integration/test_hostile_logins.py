@@ -225,7 +225,7 @@ def test_slow_writers_are_turned_away_while_others_are_served(place: Place) -> N
             return gone == len(slow)
 
         eventually(are_gone, SECONDS_MAX)
-    assert "it has not logged in within" in place.process.log_text
+    eventually(lambda: "it has not logged in within" in place.process.log_text)
 
 
 def is_closed(client: socket.socket) -> bool:

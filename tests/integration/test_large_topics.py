@@ -10,6 +10,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from moldau.testing.broker_process import BrokerProcess, answers
+from tests.support.eventually import eventually
 
 PARTITIONS = 1000
 
@@ -37,6 +38,6 @@ def test_a_stop_and_a_start_open_no_file_of_partitions_that_nobody_uses(tmp_path
         (future,) = admin.create_topics([NewTopic("large", PARTITIONS, 1)]).values()
         future.result(20)
     with broker:
-        assert f"Loaded {PARTITIONS} logs" in broker.log_text
+        eventually(lambda: f"Loaded {PARTITIONS} logs" in broker.log_text)
         assert len(os.listdir(f"/proc/{broker.pid}/fd")) < 50
         assert "Completed load of Log" not in broker.log_text

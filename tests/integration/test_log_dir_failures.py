@@ -108,7 +108,7 @@ def test_in_a_cluster_others_lead_what_was_in_a_failed_directory(
     wanted = {number: 1 if number in lost else 2 for number in range(PARTITIONS)}
     eventually(lambda: member.leaders() == wanted, 60)
     sentence = f"Log directory {bad} is offline: "
-    assert member.broker.log_text.count(sentence) == 1
+    eventually(lambda: member.broker.log_text.count(sentence) == 1)
     member.produce()
     member.check_nothing_lost()
     assert member.broker.is_running
@@ -133,7 +133,7 @@ def test_a_lone_broker_stops_with_a_sentence_when_its_metadata_are_gone(tmp_path
     first.rename(tmp_path / "elsewhere")
     assert two.broker.wait(60) == 1
     sentence = f"Shutdown broker because the log dir {first}, which has the metadata, has failed"
-    assert two.broker.log_text.count(sentence) == 1
+    eventually(lambda: two.broker.log_text.count(sentence) == 1)
     assert "Traceback" not in two.broker.log_text
     (tmp_path / "elsewhere").rename(first)
     two.broker.start()
@@ -155,8 +155,8 @@ def test_a_lone_broker_does_not_start_without_its_metadata(tmp_path: Path) -> No
     try:
         two.broker.spawn()
         assert two.broker.wait(60) == 1
-        assert f"Log directory {first} is offline: cannot use" in two.broker.log_text
-        assert "Fatal error during KafkaServer startup" in two.broker.log_text
+        eventually(lambda: f"Log directory {first} is offline: cannot use" in two.broker.log_text)
+        eventually(lambda: "Fatal error during KafkaServer startup" in two.broker.log_text)
         assert "Traceback" not in two.broker.log_text
     finally:
         first.chmod(0o755)

@@ -59,7 +59,7 @@ def test_topics_made_without_descriptors_are_served_once_there_are_some(tmp_path
         finally:
             resource.prlimit(broker.pid, resource.RLIMIT_NOFILE, before)
         assert outcomes == {"a": None, "b": None}
-        assert "Too many open files" in broker.log_text
+        eventually(lambda: "Too many open files" in broker.log_text)
         for name in ("a", "b"):
             eventually(lambda name=name: produce(producer, name) == [None], seconds_max=60)
         assert "Traceback" not in broker.log_text

@@ -29,6 +29,7 @@ from moldau.errors import KafkaError
 from moldau.testing.broker_process import BrokerProcess, BrokerStartError, free_ports
 from moldau.testing.broker_security import Security
 from tests.support.certificates import Authority
+from tests.support.eventually import eventually
 
 SECONDS_MAX = 120
 SECRETS = {
@@ -154,8 +155,8 @@ def test_no_secret_is_anywhere(place: Place, tmp_path: Path) -> None:
     examine(place)
     present(place)
     refuse_to_start(place, tmp_path)
+    eventually(lambda: "Failed authentication" in place.process.log_text)
     place.note("the broker's log", place.process.log_text)
-    assert "Failed authentication" in place.process.log_text
     assert " DEBUG " in place.process.log_text
     found = {
         (where, name, line.strip()[:300])

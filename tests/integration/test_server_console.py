@@ -75,7 +75,7 @@ def test_a_taken_port_is_one_line_and_no_failure(tmp_path: Path) -> None:
         with broker:
             words = f"none: 127.0.0.1:{port} cannot be listened on (Address already in use)"
             assert broker.told == words
-            assert broker.log_text.count(str(port)) == 1
+            eventually(lambda: broker.log_text.count(str(port)) == 1)
 
 
 def test_a_missing_package_is_one_line_and_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moldau.testing.broker_process import STOP_SECONDS_MAX, BrokerProcess
+from tests.support.eventually import eventually
 
 
 def refusal(directory: Path, settings: dict[str, str]) -> str:
@@ -53,4 +54,4 @@ def test_settings_that_nothing_needs_here_are_named_at_the_start(tmp_path: Path)
     settings = {"num.network.threads": "7", "ssl.provider": "x"}
     with BrokerProcess(tmp_path, overrides=settings) as broker:
         line = "accepted without effect: num.network.threads, ssl.provider"
-        assert line in broker.log_text
+        eventually(lambda: line in broker.log_text)

@@ -17,6 +17,7 @@ from moldau.wire.messages.configs import (
     IncrementalAlterConfigsResponse,
 )
 from moldau.wire.request_framing import decode_response, encode_request
+from tests.support.eventually import eventually
 
 TOPIC = "letters"
 
@@ -54,7 +55,7 @@ def test_a_change_holds_at_once_and_after_a_restart(tmp_path: Path) -> None:
         assert refused is not None
         assert refused.code() == KafkaError.MSG_SIZE_TOO_LARGE
         assert alter(broker, "", message_max_bytes="3000000", num_io_threads="3")[0] == 0
-        assert "settings changed" in broker.log_text
+        eventually(lambda: "settings changed" in broker.log_text)
         assert produce(broker.bootstrap, 2_000_000) is None
         # What is said for this broker wins over what is said for all.
         assert alter(broker, "0", message_max_bytes="1000")[0] == 0

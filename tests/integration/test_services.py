@@ -16,6 +16,7 @@ import pytest
 
 from moldau.cli.catalogue import COMMANDS
 from moldau.testing.broker_process import BrokerProcess, answers, free_port
+from tests.support.eventually import eventually
 
 PROJECT = Path(__file__).parents[2]
 UNITS = PROJECT / "services" / "systemd"
@@ -133,8 +134,8 @@ def test_as_process_1_it_stops_in_order_and_takes_orphans(tmp_path: Path) -> Non
         wait_for(lambda: children(first) == [server], "the orphan is gone, and not a zombie")
         os.kill(first, signal.SIGTERM)
         assert broker.wait() == 0
-    assert "Terminating process due to signal SIGTERM" in broker.log_text
-    assert "shut down completed" in broker.log_text
+    eventually(lambda: "Terminating process due to signal SIGTERM" in broker.log_text)
+    eventually(lambda: "shut down completed" in broker.log_text)
 
 
 def test_as_process_1_it_ends_with_the_code_of_its_command(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_full_disk_refuses_and_loses_nothing(tmp_path: Path, small_disk: Path)
         assert errors
         assert {error.name() for error in errors} <= {"KAFKA_STORAGE_ERROR", "LEADER_NOT_AVAILABLE"}
         assert bench.produce(bench.good, 3) == []
-        assert "No space left on device" in bench.broker.log_text
+        eventually(lambda: "No space left on device" in bench.broker.log_text)
         assert "Traceback" not in bench.broker.log_text
     finally:
         bench.broker.kill()
@@ -151,7 +151,7 @@ def test_a_read_only_directory_is_left_out_at_the_start(tmp_path: Path, small_di
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     bench.broker.start()
     try:
-        assert f"Log directory {small_disk} is offline" in bench.broker.log_text
+        eventually(lambda: f"Log directory {small_disk} is offline" in bench.broker.log_text)
         assert bench.produce(bench.good, 3) == []
         assert bench.stored(bench.good) == bench.acknowledged[bench.good]
     finally:
@@ -205,7 +205,7 @@ def test_a_log_directory_without_permission_goes_offline_as_a_whole(tmp_path: Pa
     bench.broker.start()
     try:
         # At the start as well, and with the same words.
-        assert f"Log directory {small} is offline: cannot use" in bench.broker.log_text
+        eventually(lambda: f"Log directory {small} is offline: cannot use" in bench.broker.log_text)
         assert bench.produce(bench.good, 1) == []
     finally:
         assert bench.broker.stop() == 0
@@ -255,7 +255,7 @@ def test_a_broker_without_any_directory_left_stops_with_a_sentence(tmp_path: Pat
     shutil.rmtree(broker.data)
     assert broker.wait() == 1
     last = f"Shutdown broker because all log dirs in {broker.data} have failed"
-    assert broker.log_text.count(last) == 1
+    eventually(lambda: broker.log_text.count(last) == 1)
     assert "Traceback" not in broker.log_text
 
 
@@ -266,5 +266,5 @@ def test_a_broker_that_may_not_use_its_only_directory_does_not_start(tmp_path: P
     broker.spawn()
     assert broker.wait() == 1
     sentence = f"cannot use log directory {broker.data}: not readable and writable"
-    assert sentence in broker.log_text
+    eventually(lambda: sentence in broker.log_text)
     assert "Traceback" not in broker.log_text

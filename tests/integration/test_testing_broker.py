@@ -20,6 +20,7 @@ from moldau.client.shared.client_errors import KafkaTimeoutError
 from moldau.testing import BrokerNotRunningError, LocalBroker
 from moldau.testing.broker_process import BrokerStartError
 from moldau.wire.messages.metadata import MetadataResponse
+from tests.support.eventually import eventually
 
 PARTITION = TopicPartition("orders", 0)
 EITHER = pytest.mark.parametrize("in_process", [False, True], ids=["process", "thread"])
@@ -146,7 +147,7 @@ def test_what_a_thread_cannot_do_is_refused_in_a_sentence() -> None:
 def test_without_faults_clients_reach_the_broker_itself() -> None:
     with moldau.testing.broker(with_faults=False) as broker:
         broker.producer().send("orders", b"1").result(10)
-        assert f":{broker.port}" in broker.log_text
+        eventually(lambda: f":{broker.port}" in broker.log_text)
         with pytest.raises(BrokerNotRunningError, match="with_faults=False"):
             _ = broker.faults
 
@@ -255,7 +256,7 @@ def test_bytes_that_are_no_frames_pass_through(broker: LocalBroker) -> None:
     with socket.create_connection(("127.0.0.1", broker.port), 5) as client:
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert client.recv(100) == b"", "the broker hangs up, not the proxy"
-    assert "GET" in broker.log_text or "1195725856" in broker.log_text
+    eventually(lambda: "GET" in broker.log_text or "1195725856" in broker.log_text)
 
 
 def _is_alive(pid: int) -> bool:

@@ -379,7 +379,7 @@ def test_a_broker_that_is_not_let_in_says_so_in_one_sentence(
     broker = broker_on(server, tmp_path / "broker", "/nowhere", settings)
     with pytest.raises(BrokerStartError):
         broker.start()
-    assert "ZooKeeper does not let this broker in" in broker.log_text
+    eventually(lambda: "ZooKeeper does not let this broker in" in broker.log_text)
     assert "Traceback" not in broker.log_text and "s0me-guess" not in broker.log_text
 
 
