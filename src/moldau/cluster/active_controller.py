@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from moldau.cluster.controller_deliveries import Deliveries
-from moldau.cluster.tree.metadata_journal import ControllerEpoch
+from moldau.cluster.tree.metadata_journal import ControllerEpoch, MetadataJournal
 from moldau.config.broker_config import BrokerConfig
 from moldau.controller import cluster_commands as commands
 from moldau.controller.cluster_machine import ClusterMachine
@@ -42,6 +42,7 @@ class ActiveController:
         self,
         term: ControllerEpoch,
         engine: Engine,
+        journal: MetadataJournal,
         machine: ClusterMachine,
         deliveries: Deliveries,
         claim: int,
@@ -54,6 +55,7 @@ class ActiveController:
         again."""
         self.term = term
         self.engine = engine
+        self._journal = journal
         self.machine = machine
         self.deliveries = deliveries
         self.claim = claim
@@ -73,6 +75,7 @@ class ActiveController:
         return not self.engine.is_running
 
     def end(self) -> None:
+        self._journal.close()
         if self._rebalancing is not None:
             self._rebalancing.cancel()
 

@@ -2,9 +2,10 @@
 
 Whoever makes the ephemeral node /controller holds it, with an epoch that no one had before. The
 holder loads the tree, brings it in order and tells every broker; it resigns when its session is
-lost, when the node goes or becomes another's (deleting it forces an election), and when a write to
-the tree fails. After that it knows nothing: whatever comes next is read anew. A controller that
-cannot do its work resigns too: one that held on would keep everybody else from doing it.
+lost, when the node goes or becomes another's (deleting it forces an election), and when the tree
+refuses a write. After that it knows nothing: whatever comes next is read anew. A connection that
+breaks is waited for, as long as a session lasts. A controller that cannot do its work resigns too:
+one that held on would keep everybody else from doing it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from moldau.cluster.active_controller import ActiveController
 from moldau.cluster.controller_deliveries import Deliveries, Here
 from moldau.cluster.tree import controller_node, tree_layout
-from moldau.cluster.tree.metadata_journal import ControllerEpoch, MetadataJournal
+from moldau.cluster.tree.metadata_journal import ControllerEpoch, MetadataJournal, Patience
 from moldau.cluster.tree.state_change_log import StateChangeLog
 from moldau.cluster.tree.tree_events import TreeEvents, lay_out_topic
 from moldau.cluster.tree.tree_loading import LoadedCluster, load
@@ -315,9 +316,7 @@ class ControllerElection:
             timers=self._timers,
         )
         told = StateChangeLog(self._node_id, term.epoch, state.cluster.topics)
-        journal = MetadataJournal(
-            self._store, term, write_bytes_max=WRITE_BYTES_MAX, state_changes=told
-        )
+        journal = self._journal(term, told)
         engine = Engine(
             "controller",
             machine,
@@ -331,12 +330,22 @@ class ControllerElection:
         return ActiveController(
             term,
             engine,
+            journal,
             machine,
             deliveries,
             claim,
             config=self._config,
             timers=self._timers,
             cannot_work=self._cannot_work,
+        )
+
+    def _journal(self, term: ControllerEpoch, told: StateChangeLog) -> MetadataJournal:
+        return MetadataJournal(
+            self._store,
+            term,
+            write_bytes_max=WRITE_BYTES_MAX,
+            state_changes=told,
+            patience=Patience(self._timers, self._config().zookeeper_session_timeout_ms),
         )
 
     async def _mend(self, loaded: LoadedCluster) -> None:

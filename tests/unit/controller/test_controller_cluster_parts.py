@@ -20,7 +20,7 @@ from moldau.controller.controller_facts import TopicCreated
 from moldau.engine.machine import JournalFault
 from moldau.metadata import paths
 from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.store import Check, Create, Op
+from moldau.metadata.store import Create, Op, Write
 from moldau.model.cluster import BrokerNode, PartitionImage
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
@@ -79,8 +79,8 @@ def test_a_change_too_large_for_one_write_goes_in_several_that_are_all_fenced() 
             await asyncio.sleep(0)
         assert len(store.multis) > 3
         assert position == len(store.multis)
-        check = Check(paths.CONTROLLER_EPOCH, 0)
-        assert all(ops[0] == check for ops in store.multis)
+        fences = [Write(paths.CONTROLLER_EPOCH, b"1", version) for version in range(position)]
+        assert [ops[0] for ops in store.multis] == fences
         made = [op.path for ops in store.multis for op in ops if isinstance(op, Create)]
         assert len(made) == len(set(made)) == 3 + 2 * 50
         await store.set_if_version(paths.CONTROLLER_EPOCH, b"2")

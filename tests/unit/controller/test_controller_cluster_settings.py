@@ -129,6 +129,6 @@ def test_settings_without_a_topic_and_a_topic_without_settings_end_no_term() -> 
         while await one.session.children(paths.TOPICS) != ["a"]:
             await asyncio.sleep(0.01)
         assert one.is_controller
-        assert (await one.session.get(paths.CONTROLLER_EPOCH)).version == 0
+        assert (await one.session.get(paths.CONTROLLER_EPOCH)).data == b"1"
 
     play(story)

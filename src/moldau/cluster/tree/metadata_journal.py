@@ -1,8 +1,12 @@
 """The controller's journal: facts become one conditional write to the znode tree.
 
-Every write also checks the version of /controller_epoch, so that a controller which was replaced
-without noticing can change nothing any more. Writes are started in order and may overlap; the
-engine hears of each when it and all before it are durable.
+Every write raises the version of /controller_epoch by one, from the version that the write before
+it left. So a controller which was replaced without noticing can change nothing any more, no write
+takes effect without those before it, and the version tells how many of them the tree holds. Writes
+are started in order and may overlap; the engine hears of each when it and all before it are
+durable. If the connection to ZooKeeper breaks nobody knows what became of the writes under way: the
+version is read, and what the tree does not hold is written again, for as long as the session may
+last.
 """
 
 from __future__ import annotations
@@ -10,36 +14,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from moldau.cluster.tree.fact_writes import fitting, is_settings, operations, split
 from moldau.cluster.tree.state_change_log import StateChangeLog
 from moldau.controller.controller_facts import (
-    ConfigsChanged,
-    FeaturesUpdated,
     PartitionsAdded,
-    PartitionsChanged,
-    ProducerIdsAllocated,
     TopicCreated,
     TopicDeleted,
 )
 from moldau.engine.machine import JournalFault, JournalListener
+from moldau.engine.timers import TimerHandle, Timers
 from moldau.metadata import paths
 from moldau.metadata.store import (
     BadVersion,
-    Check,
-    Create,
-    Delete,
     MetadataStore,
     NodeExists,
     NoNode,
     Op,
     StoreError,
+    StoreUnavailable,
     Write,
 )
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import Error
-from moldau.model.names import BrokerId, TopicId
+from moldau.model.names import BrokerId, Millis
 
 if TYPE_CHECKING:
     from moldau.controller.broker_requests.state_change_lines import StateChange
@@ -47,12 +47,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("kafka.controller.KafkaController")
 
 WRITES_IN_FLIGHT_MAX = 1000
-OP_BYTES = 60
-"""What an operation takes in a request beside its path and data, access list included."""
-
-
 MENDED_MAX = 5
 """Times that one write is adapted to settings that somebody else has put into the tree."""
+LOOK_AGAIN_MS = 100
+REPLACED = "Another broker has become the controller."
 
 _Writing = asyncio.Task[list[str | int | None]]
 
@@ -63,18 +61,35 @@ class ControllerEpoch(NamedTuple):
     broker: BrokerId
     epoch: int
     epoch_version: int
-    """Of the node that holds the epoch: it changes when another controller takes over."""
+    """Of the node that holds the epoch: the writes of this term count on from here, and it changes
+    when another controller takes over."""
+
+
+class Patience(NamedTuple):
+    """For a store that may be out of reach for a while."""
+
+    timers: Timers
+    timeout_ms: Millis
 
 
 class _InFlight(NamedTuple):
     position: int
     ops: Sequence[Op]
-    write: _Writing
+    write: _Writing | None
+    """None while those before it are written again."""
     facts: Sequence[object]
     """They stand beside the last of their writes, nothing beside those before it."""
     changes: Sequence[StateChange]
     """The same in the words of the state-change log."""
     mended: int = 0
+    is_repeated: bool = False
+
+    @property
+    def fault(self) -> BaseException | None:
+        write = self.write
+        if write is None or not write.done() or write.cancelled():
+            return None
+        return write.exception()
 
 
 class MetadataJournal:
@@ -85,17 +100,23 @@ class MetadataJournal:
         *,
         write_bytes_max: int | None = None,
         state_changes: StateChangeLog | None = None,
+        patience: Patience | None = None,
     ) -> None:
         """With a limit, larger changes go in several writes. Each is complete in itself: a next
-        controller that finds only the first of them goes on from there."""
+        controller that finds only the first of them goes on from there. Without patience a write
+        that is not answered ends the term."""
         self._state_changes = state_changes
         self._store = store
         self._term = term
+        self._epoch_data = paths.encode_controller_epoch(term.epoch)
         self._listener: JournalListener | None = None
         self._position = 0
         self._in_flight: deque[_InFlight] = deque()
         self._write_bytes_max = write_bytes_max
         self._is_broken = False
+        self._patience = patience
+        self._repeating: asyncio.Task[None] | None = None
+        self._giving_up: TimerHandle | None = None
 
     def listen(self, listener: JournalListener) -> None:
         self._listener = listener
@@ -108,17 +129,34 @@ class MetadataJournal:
                 Error.REQUEST_TIMED_OUT,
                 f"{WRITES_IN_FLIGHT_MAX} changes of the cluster wait for the metadata store.",
             )
-        ops: list[Op] = [Check(paths.CONTROLLER_EPOCH, self._term.epoch_version)]
-        for fact in facts:
-            ops += self._ops(fact)
+        ops = [op for fact in facts for op in operations(fact, self._term.epoch)]
         changes = () if self._state_changes is None else self._state_changes.changes(facts)
-        parts = [ops] if self._write_bytes_max is None else _split(ops, self._write_bytes_max)
+        parts = [ops] if self._write_bytes_max is None else split(ops, self._write_bytes_max)
         for part in parts:
             self._position += 1
             said = (facts, changes) if part is parts[-1] else ((), ())
-            write = self._start(self._store.multi(part))
-            self._in_flight.append(_InFlight(self._position, part, write, *said))
+            each = _InFlight(self._position, part, None, *said)
+            self._in_flight.append(each if self._repeating is not None else self._begun(each))
         return self._position
+
+    def close(self) -> None:
+        """The term is over: nothing is written any more, and nobody is told."""
+        self._is_broken = True
+        self._be_patient()
+        if self._repeating is not None:
+            self._repeating.cancel()
+        behind, self._in_flight = self._in_flight, deque()
+        for each in behind:
+            if each.write is not None:
+                each.write.cancel()
+
+    def _begun(self, each: _InFlight) -> _InFlight:
+        return each._replace(write=self._start(self._store.multi(self._fenced(each))))
+
+    def _fenced(self, each: _InFlight) -> list[Op]:
+        """Not without all writes before this one, and not in another's term."""
+        version = self._term.epoch_version + each.position - 1
+        return [Write(paths.CONTROLLER_EPOCH, self._epoch_data, version), *each.ops]
 
     def _start(self, writing: Coroutine[Any, Any, list[str | int | None]]) -> _Writing:
         write = asyncio.get_running_loop().create_task(writing)
@@ -129,95 +167,110 @@ class MetadataJournal:
         if not write.cancelled():
             # Looked at here, because after a fault nobody else asks those behind it.
             write.exception()
-        assert self._listener is not None
-        while self._in_flight and self._in_flight[0].write.done():
-            first = self._in_flight.popleft()
-            if first.mended < MENDED_MAX and _met_foreign_settings(first):
-                again = self._start(self._mend(first.ops))
-                self._in_flight.appendleft(first._replace(write=again, mended=first.mended + 1))
+        if self._repeating is not None:
+            return
+        while self._in_flight and (first := self._in_flight[0]).write is not None:
+            if not first.write.done():
+                return
+            if self._is_to_be_repeated(first):
+                self._repeating = asyncio.get_running_loop().create_task(self._repeat())
+                self._repeating.add_done_callback(self._repeated)
                 return
             fault = _fault_of(first.write)
             if fault is not None:
                 self._break(fault)
-            else:
-                self._say(first.facts)
-                if self._state_changes is not None:
-                    self._state_changes.write(first.changes)
-                self._listener.committed(first.position)
+                return
+            self._commit_first()
 
-    async def _mend(self, ops: Sequence[Op]) -> list[str | int | None]:
+    def _commit_first(self) -> None:
+        assert self._listener is not None
+        self._be_patient()
+        first = self._in_flight.popleft()
+        self._say(first.facts)
+        if self._state_changes is not None:
+            self._state_changes.write(first.changes)
+        self._listener.committed(first.position)
+
+    # Once more
+
+    def _is_to_be_repeated(self, failed: _InFlight) -> bool:
+        """Whether the outcome is unknown, or only the settings of a topic stood in the way."""
+        if _met_foreign_settings(failed):
+            return True
+        if self._patience is None:
+            return False
+        # A write that was repeated may have come second to itself.
+        second = failed.is_repeated and _is_overtaken(failed.fault)
+        return second or isinstance(failed.fault, StoreUnavailable)
+
+    async def _repeat(self) -> None:
+        """Ends when all that is in flight is on its way again, in order, or nothing is left."""
+        try:
+            while first := self._in_flight and self._in_flight[0]:
+                self._be_impatient(first.fault)
+                await asyncio.wait([each.write for each in self._in_flight if each.write])
+                await self._commit_applied()
+                if not self._in_flight or not _met_foreign_settings(self._in_flight[0]):
+                    break
+                first = self._in_flight[0]
+                write = self._start(self._mend(first))
+                self._in_flight[0] = first._replace(write=write, mended=first.mended + 1)
+            again = [each._replace(is_repeated=True) for each in self._in_flight]
+            self._in_flight = deque(map(self._begun, again))
+        finally:
+            self._repeating = None
+
+    def _repeated(self, repeating: asyncio.Task[None]) -> None:
+        if not repeating.cancelled() and (fault := repeating.exception()) is not None:
+            self._break(_unwritten(fault))
+
+    async def _commit_applied(self) -> None:
+        """What the tree holds is written, whatever its answer was. The tree that is read may be an
+        old one: a write that is then repeated in vain is looked at again."""
+        while True:
+            try:
+                node = await self._store.get(paths.CONTROLLER_EPOCH)
+                break
+            except StoreUnavailable as fault:
+                if self._patience is None:
+                    raise
+                self._be_impatient(fault)
+                await self._patience.timers.pause(LOOK_AGAIN_MS)
+        applied = node.version - self._term.epoch_version
+        if node.data != self._epoch_data or applied > self._position:
+            self._break(JournalFault(Error.NOT_CONTROLLER, REPLACED))
+        while self._in_flight and self._in_flight[0].position <= applied:
+            self._commit_first()
+
+    def _be_impatient(self, fault: BaseException | None) -> None:
+        """Others take a broker for dead that has not been heard of for so long."""
+        if self._patience is not None and self._giving_up is None and fault is not None:
+            limit_ms = self._patience.timeout_ms
+            reason = f"no answer for {limit_ms} ms, as long as a session lasts: {fault}"
+            refusal = JournalFault(Error.KAFKA_STORAGE_ERROR, f"The metadata store gave {reason}")
+            self._giving_up = self._patience.timers.after(limit_ms, lambda: self._break(refusal))
+
+    def _be_patient(self) -> None:
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+            self._giving_up = None
+
+    async def _mend(self, failed: _InFlight) -> list[str | int | None]:
         """The same once more, over the settings of topics that are there, as Apache Kafka does: a
         topic's may be left from one of that name, or be gone, by the hand of another."""
-        of_settings = [op.path for op in ops if _is_settings(op)]
+        of_settings = [op.path for op in failed.ops if is_settings(op)]
         nodes = await self._store.get_many(of_settings)
         there = {path for path, node in zip(of_settings, nodes, strict=True) if node is not None}
-        return await self._store.multi(
-            [each for op in ops if (each := _fitting(op, there)) is not None]
-        )
+        kept = [each for op in failed.ops if (each := fitting(op, there)) is not None]
+        return await self._store.multi(self._fenced(failed._replace(ops=kept)))
 
     def _break(self, fault: JournalFault) -> None:
         """Nothing behind a lost write may count as committed."""
         assert self._listener is not None
-        log.error("[Controller id=%d] resigns: %s", self._term.broker, fault.message)
-        self._is_broken = True
-        behind, self._in_flight = self._in_flight, deque()
-        for each in behind:
-            each.write.cancel()
-        self._listener.failed(fault)
-
-    def _ops(self, fact: object) -> Iterator[Op]:
-        match fact:
-            case TopicCreated():
-                yield from self._topic_created(fact)
-            case PartitionsAdded(topic, topic_id, partitions, count_before):
-                yield Write(paths.topic_path(topic), _topic_data(topic_id, partitions))
-                yield from self._partitions(topic, count_before, fact.added)
-            case PartitionsChanged():
-                yield from self._partitions_changed(fact)
-            case TopicDeleted():
-                yield from _topic_deleted(fact)
-            case ConfigsChanged():
-                yield from _configs_changed(fact)
-            case FeaturesUpdated(levels):
-                yield Write(paths.FEATURE, paths.encode_feature(levels))
-            case ProducerIdsAllocated(broker, ids):
-                block = paths.ProducerIdBlock(broker, ids.start, ids.stop - 1)
-                yield Write(paths.PRODUCER_ID_BLOCK, paths.encode_producer_id_block(block))
-            case _:
-                yield from _cluster_ops(fact)
-
-    def _topic_created(self, fact: TopicCreated) -> Iterator[Op]:
-        yield Create(paths.topic_config_path(fact.name), paths.encode_config(fact.configs))
-        yield Create(paths.topic_path(fact.name), _topic_data(fact.id, fact.partitions))
-        yield Create(paths.partitions_path(fact.name))
-        yield from self._partitions(fact.name, 0, fact.partitions)
-
-    def _partitions(
-        self, topic: str, first: int, partitions: Iterable[PartitionImage]
-    ) -> Iterator[Op]:
-        encoded: dict[PartitionImage, bytes] = {}
-        for number, partition in enumerate(partitions, first):
-            data = encoded.get(partition)
-            if data is None:
-                data = encoded[partition] = self._state_data(partition)
-            yield Create(paths.partition_path(topic, number))
-            yield Create(paths.partition_state_path(topic, number), data)
-
-    def _partitions_changed(self, fact: PartitionsChanged) -> Iterator[Op]:
-        if fact.is_reassigned:
-            yield Write(paths.topic_path(fact.topic), _topic_data(fact.id, fact.all_partitions))
-        for number in fact.changed:
-            partition = fact.all_partitions[number]
-            path, data = paths.partition_state_path(fact.topic, number), self._state_data(partition)
-            version = partition.partition_epoch - 1
-            yield Create(path, data) if version < 0 else Write(path, data, version)
-
-    def _state_data(self, partition: PartitionImage) -> bytes:
-        return paths.encode_partition_state(
-            paths.PartitionState(
-                partition.leader, partition.leader_epoch, partition.isr, self._term.epoch
-            )
-        )
+        if not self._is_broken:
+            log.error("[Controller id=%d] resigns: %s", self._term.broker, fault.message)
+            self.close()
+            self._listener.failed(fault)
 
     def _say(self, facts: Iterable[object]) -> None:
         """What an operator of Kafka's controller is used to read."""
@@ -243,30 +296,16 @@ class MetadataJournal:
             log.info("[Controller id=%d] New partition creation callback for %s", who, partitions)
 
 
-def _is_settings(op: Op) -> bool:
-    """Of one topic, written or removed; other nodes of a topic are this controller's alone."""
-    return not isinstance(op, Check) and op.path.startswith(f"{paths.TOPIC_CONFIGS}/")
-
-
 def _met_foreign_settings(failed: _InFlight) -> bool:
     """Whether nothing but the settings of a topic stood in the way."""
-    error = None if failed.write.cancelled() else failed.write.exception()
-    if not isinstance(error, NodeExists | NoNode):
+    error = failed.fault
+    if failed.mended == MENDED_MAX or not isinstance(error, NodeExists | NoNode):
         return False
-    return any(op.path == error.path for op in failed.ops if _is_settings(op))
+    return any(op.path == error.path for op in failed.ops if is_settings(op))
 
 
-def _fitting(op: Op, there: Collection[str]) -> Op | None:
-    if not _is_settings(op):
-        return op
-    match op:
-        case Create(path, data) if path in there:
-            return Write(path, data)
-        case Write(path, data) if path not in there:
-            return Create(path, data)
-        case Delete(path) if path not in there:
-            return None
-    return op
+def _is_overtaken(error: BaseException | None) -> bool:
+    return isinstance(error, BadVersion | NoNode) and error.path == paths.CONTROLLER_EPOCH
 
 
 def _rows(
@@ -277,73 +316,18 @@ def _rows(
             yield f"{topic}-{number}", ", ".join(map(str, partition.replicas))
 
 
-def _topic_data(topic_id: TopicId, partitions: Sequence[PartitionImage]) -> bytes:
-    replicas = tuple(partition.replicas for partition in partitions)
-    adding = {n: partition.adding for n, partition in enumerate(partitions) if partition.adding}
-    removing = {n: each.removing for n, each in enumerate(partitions) if each.removing}
-    return paths.encode_topic(paths.TopicNode(topic_id, replicas, adding, removing))
-
-
-def _configs_changed(fact: ConfigsChanged) -> Iterator[Op]:
-    kind, name, overrides, is_first = fact
-    path = paths.config_path(kind.entity(name))
-    if not kind.is_plain and not overrides:
-        if not is_first:
-            yield Delete(path)
-        return
-    data = paths.encode_config(overrides)
-    yield Create(path, data) if is_first else Write(path, data)
-
-
-def _topic_deleted(fact: TopicDeleted) -> Iterator[Op]:
-    for number in range(fact.partition_count):
-        if number not in fact.without_state:
-            yield Delete(paths.partition_state_path(fact.name, number))
-        yield Delete(paths.partition_path(fact.name, number))
-    yield Delete(paths.partitions_path(fact.name))
-    yield Delete(paths.topic_path(fact.name))
-    yield Delete(paths.topic_config_path(fact.name))
-    if fact.was_queued:
-        yield Delete(paths.delete_topic_path(fact.name))
-
-
-def _cluster_ops(fact: object) -> Iterator[Op]:
-    # A broker that stands alone has none of these, and starts without them.
-    from moldau.controller.cluster_facts import AdminNodeRemoved, DeletionsDropped, DeletionsQueued
-
-    match fact:
-        case DeletionsQueued(topics):
-            yield from (Create(paths.delete_topic_path(name)) for name in topics)
-        case DeletionsDropped(topics):
-            yield from (Delete(paths.delete_topic_path(name)) for name in topics)
-        case AdminNodeRemoved(path):
-            yield Delete(path)
-        case _:
-            raise AssertionError(f"{fact!r} is not for the journal")
-
-
-def _split(ops: list[Op], bytes_max: int) -> list[list[Op]]:
-    """The first op is the check that every part begins with."""
-    parts: list[list[Op]] = [[ops[0]]]
-    size = 0
-    for op in ops[1:]:
-        op_size = OP_BYTES + len(op.path) + len(getattr(op, "data", b""))
-        if size + op_size > bytes_max and len(parts[-1]) > 1:
-            parts.append([ops[0]])
-            size = 0
-        parts[-1].append(op)
-        size += op_size
-    return parts
-
-
 def _fault_of(write: _Writing) -> JournalFault | None:
     if write.cancelled():
         return JournalFault(Error.NOT_CONTROLLER, "The controller was stopped.")
     error = write.exception()
     if error is None:
         return None
-    if isinstance(error, BadVersion | NoNode) and error.path == paths.CONTROLLER_EPOCH:
-        return JournalFault(Error.NOT_CONTROLLER, "Another broker has become the controller.")
+    return (
+        JournalFault(Error.NOT_CONTROLLER, REPLACED) if _is_overtaken(error) else _unwritten(error)
+    )
+
+
+def _unwritten(error: BaseException) -> JournalFault:
     known = isinstance(error, StoreError)
     return JournalFault(
         Error.KAFKA_STORAGE_ERROR if known else Error.UNKNOWN_SERVER_ERROR,
