@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,15 @@ import pytest
 import moldau
 from moldau.testing.broker_process import BrokerProcess, free_port
 from tests.compat.clients import program
+from tests.compat.clients.port import Record
 from tests.compat.waiting import eventually
 from tests.integration.test_client_telemetry import Watched
-from tests.support.apache_kafka import run_tool
+from tests.support.apache_kafka import run_tool, tool_command
 
 pytestmark = pytest.mark.compat
 
-PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+JAVA_SECONDS_MAX = 60
 COMMAND = "org.apache.kafka.tools.ClientMetricsCommand"
 
 
@@ -30,7 +34,10 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     overrides = {"metrics.http.listener": f"127.0.0.1:{port}"}
     with BrokerProcess(tmp_path_factory.mktemp("pushed"), overrides=overrides) as broker:
         watched = Watched(broker, port)
-        watched.subscribe("all", metrics="*", interval_ms="500")
+        java, go = "client_software_name=apache-kafka-java", "client_software_name=kgo"
+        watched.subscribe("all", metrics="*", interval_ms="500", match=java)
+        # To franz-go the star of Apache Kafka's brokers is the beginning of no name.
+        watched.subscribe("named", metrics="org.apache.kafka.", interval_ms="500", match=go)
         yield watched
 
 
@@ -44,27 +51,43 @@ def names_of(watched: Watched, software: str) -> set[str]:
 
 
 def test_javas_clients_push(watched: Watched, tmp_path: Path) -> None:
-    words = ("--bootstrap-server", watched.broker.bootstrap, "--topic", "pushed")
-    amount = ("--num-records", "500", "--throughput", "100", "--record-size", "10")
-    assert run_tool(PERFORMANCE, *words, *amount, scratch=tmp_path).returncode == 0
-    (client,) = [
-        each
-        for each in watched.clients()["clients"]
-        if each["client_software_name"] == "apache-kafka-java"
-    ]
-    sent = [row for row in client["metrics"] if row["name"].endswith("producer.record.send.total")]
-    assert [row["value"] for row in sent] == [500], "deltas are added up, to the last push"
+    """The producer stays until all is told: when it closes it pushes once more only if a request
+    is under way just then."""
+    where = ("--bootstrap-server", watched.broker.bootstrap, "--topic", "pushed")
+    command = [*tool_command(CONSOLE_PRODUCER, tmp_path), *where]
+    producing = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    assert producing.stdin is not None
+
+    def sent() -> list[float]:
+        return [
+            row["value"]
+            for client in watched.clients()["clients"]
+            if client["client_software_name"] == "apache-kafka-java"
+            for row in client["metrics"]
+            if row["name"].endswith("producer.record.send.total")
+        ]
+
+    def is_told(total: int) -> bool:
+        return sent() == [total]
+
+    try:
+        for already in (0, 250):
+            producing.stdin.write(b"x\n" * 250)
+            producing.stdin.flush()
+            eventually(partial(is_told, already + 250), JAVA_SECONDS_MAX)
+    finally:
+        producing.stdin.close()
+        assert producing.wait(60) == 0
 
 
 def test_franz_go_pushes(watched: Watched) -> None:
+    """It asks what is wanted once it has a connection for producing or consuming."""
     client = program.franz_go(watched.broker.bootstrap)
     try:
-
-        def is_told() -> bool:
-            client.topics()
-            return "org.apache.kafka.producer.connection.creation.total" in names_of(watched, "kgo")
-
-        eventually(is_told)
+        client.create_topic("franz", partitions=1, configs={})
+        client.produce("franz", [Record(None, b"x", (), time.time_ns() // 1_000_000)])
+        name = "org.apache.kafka.producer.connection.creation.total"
+        eventually(lambda: name in names_of(watched, "kgo"))
     finally:
         client.close()
 

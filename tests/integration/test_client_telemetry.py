@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,6 +135,33 @@ def test_of_long_names_of_clients_the_beginning_is_kept(watched: Watched) -> Non
     (told,) = [each for each in watched.clients()["clients"] if each["client_id"][:2] == "aa"]
     keys = ("client_id", "client_software_name", "client_software_version")
     assert [len(told[key]) for key in keys] == [256, 256, 256]
+
+
+@pytest.mark.parametrize("how", ["at once", "with a reset"])
+def test_the_last_push_counts_though_nobody_waits_for_its_answer(
+    watched: Watched, how: str
+) -> None:
+    """Java's clients close the connection as soon as it is sent."""
+    name = f"last-{how}"
+    data = metrics_data({}, name, [Family(name, "", False, [Series((), 1)])], 1, 2)
+    with Client(watched.broker.port) as client:
+        wanted: Any = client.ask(71, 0, GetTelemetrySubscriptionsRequest())
+        request = PushTelemetryRequest(
+            client_instance_id=wanted.client_instance_id,
+            subscription_id=wanted.subscription_id,
+            metrics=compress(Codec.ZSTD, data),
+            compression_type=4,
+            terminating=True,
+        )
+        client.socket.sendall(encode_request(72, 0, 8, name, request))
+        if how == "with a reset":
+            time.sleep(0.1)  # or the request would be thrown away unread
+            client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    eventually(lambda: any(name in each for each in numbers_of_pushed(watched)))
+
+
+def numbers_of_pushed(watched: Watched) -> list[str]:
+    return [row["name"] for each in watched.clients()["clients"] for row in each["metrics"]]
 
 
 def test_what_cannot_be_read_is_refused_and_the_broker_goes_on(watched: Watched) -> None:

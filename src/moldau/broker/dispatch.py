@@ -28,7 +28,7 @@ from moldau.model.errors import ApiError, Error
 from moldau.model.log_line_limit import LogLimit
 from moldau.net.answers import Answer, Disconnect
 from moldau.net.connection import Connection
-from moldau.net.connection_muting import MutingWait
+from moldau.net.connection_muting import MutingWait, done_beside
 from moldau.wire.apis import response_class
 from moldau.wire.error_codes import error_codes
 from moldau.wire.long_messages import is_long
@@ -122,10 +122,7 @@ class Dispatch:
             raise
         except Exception as fault:
             return self.failure(connection, call, correlation_id, fault)
-        suspended = _Suspended(self, connection, call, correlation_id, coroutine, awaited)
-        if request is None:
-            suspended.may_be_overtaken = False  # nothing of it is done yet
-        return suspended
+        return _Suspended(self, connection, call, correlation_id, coroutine, awaited)
 
     def _settle(
         self,
@@ -163,7 +160,8 @@ class Dispatch:
         """As a handler: reads a long request in a thread first, one such request at a time."""
         call = caller.call
         try:
-            request = await self._beside(call.decode, frame, call.version, caller.body_position)
+            position = caller.body_position
+            request = await done_beside(self._aside, call.decode, frame, call.version, position)
         except (DecodeError, struct.error, IndexError) as fault:
             raise _unreadable(fault) from None
         return await caller.function(request, caller.context_of(frame), self._services)
@@ -179,9 +177,13 @@ class Dispatch:
 
     def _beside(self, work: Callable[..., Any], *arguments: Any) -> asyncio.Future[Any]:
         """Pure work in one thread: the interpreter lets the loop run in between."""
+        return self.loop.run_in_executor(self._aside, work, *arguments)
+
+    @property
+    def _aside(self) -> ThreadPoolExecutor:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "long-messages")
-        return self.loop.run_in_executor(self._thread, work, *arguments)
+        return self._thread
 
     def _learn(self, start: int) -> bool:
         api_key, version = _split(start)
@@ -293,6 +295,7 @@ class _Suspended(Answer):
         "_dispatch",
         "_is_cancelled",
         "_is_encoding",
+        "_is_left",
         "_must_cancel",
     )
 
@@ -313,6 +316,7 @@ class _Suspended(Answer):
         self._coroutine = coroutine
         self._is_cancelled = False
         self._is_encoding = False
+        self._is_left = False
         self._must_cancel = False
         self._await(awaited)
 
@@ -320,6 +324,13 @@ class _Suspended(Answer):
         """As for a task: what the handler waits for is cancelled, and it unwinds from there."""
         self._is_cancelled = True
         self._must_cancel = self._awaited is None or not self._awaited.cancel()
+
+    def leave(self) -> bool:
+        self._is_left = True
+        if not self.may_be_overtaken:
+            return False
+        self.cancel()
+        return True
 
     def _await(self, awaited: asyncio.Future[Any] | None) -> None:
         self._awaited = awaited
@@ -351,10 +362,13 @@ class _Suspended(Answer):
             self._await(awaited)
             if self._must_cancel:
                 self.cancel()
+            elif self._is_left and self.may_be_overtaken:
+                self.cancel()
+                self._finish([])
             return
         try:
             if not self._is_cancelled:
-                self._finish(outcome)
+                self._finish([] if self._is_left else outcome)
         finally:
             # A fault remembers this frame. Should the frame remember the fault, both would stay,
             # and the request with them, until Python looks for garbage.

@@ -264,6 +264,20 @@ class AnswerOrder(AnswerSender):
             self._server.request_memory.give_back(answer.request_bytes)
             answer.cancel()
 
+    def _let_go_waiting(self) -> None:
+        """The client is gone. Only who is at work stays, and with it what its request holds."""
+        waiting = self._waiting
+        self._server.overlapping -= max(0, len(waiting) - 1)
+        at_work = []
+        while waiting:
+            answer = waiting.popleft()
+            if answer.leave():
+                self._server.request_memory.give_back(answer.request_bytes)
+            else:
+                at_work.append(answer)
+        waiting += at_work
+        self._server.overlapping += max(0, len(waiting) - 1)
+
     # What the rest of the connection does
 
     def go_on(self) -> None:

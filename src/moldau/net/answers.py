@@ -37,6 +37,12 @@ class Answer:
     def cancel(self) -> None:
         """The connection is gone: whoever works on the answer may stop."""
 
+    def leave(self) -> bool:
+        """The client is gone, and no answer is wanted. Whether nothing more is done: who is in the
+        middle of work does it to its end, and tells the connection."""
+        self.cancel()
+        return True
+
 
 class Pause(Answer):
     """Holds a place in the order for a while, so that nothing behind it begins."""

@@ -47,6 +47,7 @@ Begin = Callable[["Connection", memoryview], "list[Chunk] | Answer"]
 
 class Connection(AnswerOrder):
     __slots__ = (
+        "_has_left",
         "_inbox",
         "_is_reading",
         "_login",
@@ -76,6 +77,7 @@ class Connection(AnswerOrder):
         self._inbox = ReceivedBytes()
         self._reserved_bytes = 0
         self._is_reading = False
+        self._has_left = False
         self.acceptor = acceptor
         self.listener = acceptor.listener
         self.client_host = host_of(peer)
@@ -294,11 +296,15 @@ class Connection(AnswerOrder):
         if not self.is_closed and self._inbox.end:
             self.read_ns = self._server.times.now_ns()
             self._in_turn(self._serve)
+        if self._has_left:
+            self._leave()
 
     def _sent_some(self) -> None:
         bytes_unsent = self._outgoing.bytes_unsent
         if self._ends_when_sent and not bytes_unsent and not self._waiting:
             self.close()
+        elif self._has_left:
+            self.go_on()
         elif bytes_unsent <= UNSENT_BYTES_MAX and not self._is_reading:
             self.read_ns = self._server.times.now_ns()
             self._serve()
@@ -318,7 +324,7 @@ class Connection(AnswerOrder):
                 self._server.loop.add_reader(self._transport.fileno(), self._reader)
 
     def _read(self, wanted: bool) -> None:
-        if wanted and not self._is_reading and not self._ends_when_sent:
+        if wanted and not self._is_reading and not (self._ends_when_sent or self._has_left):
             self._server.loop.add_reader(self._transport.fileno(), self._reader)
             self._is_reading = True
             self._look_inside()
@@ -330,11 +336,18 @@ class Connection(AnswerOrder):
 
     def _client_ended(self) -> None:
         """The client sends no more; it may still want the answers that are on their way."""
-        self._cancel_waiting()
-        self._inbox.end = 0
-        if self._outgoing.bytes_unsent:
-            self._ends_when_sent = True
-            self._read(False)
+        self._has_left = True
+        self._read(False)
+        self._leave()
+
+    def _leave(self) -> None:
+        """What the client sent before it left is done, as in Apache Kafka: with acks=0 nobody waits
+        for an answer. What only waits for something is let go."""
+        self._let_go_waiting()
+        if self.is_closed or self._waiting or self._outgoing.bytes_unsent:
+            return
+        if self._inbox.holds_frame:
+            self._server.loop.call_soon(self.go_on)
         else:
             self.close()
 
@@ -360,8 +373,10 @@ class Connection(AnswerOrder):
         if isinstance(fault, HandshakeFault):
             self.turn_away(str(fault.strerror))
             return
-        self._server.broke(self, fault)
-        self.close()
+        if not self._has_left:
+            self._server.broke(self, fault)
+        self._outgoing.drop()
+        self._client_ended()
 
     def _end_when_sent(self) -> None:
         self._ends_when_sent = True

@@ -7,13 +7,17 @@ claimed size alone costs nothing) and shrinks when the client falls silent.
 from __future__ import annotations
 
 import mmap
+import struct
 
+PREFIX_BYTES = 4
 START_BYTES = 16 * 1024
 READ_BYTES = 64 * 1024
 """Read at once while no frame is known to be longer; a longer frame is then read to its end
 exactly, so that large frames never have to be moved within the buffer."""
 GROWTH = 4
 CLEARED_BYTES_MAX = 1024 * 1024
+
+_size_at = struct.Struct(">i").unpack_from
 
 
 class ReceivedBytes:
@@ -37,6 +41,11 @@ class ReceivedBytes:
     @property
     def is_full(self) -> bool:
         return self.end >= (self.rest_of_frame or len(self.fresh))
+
+    @property
+    def holds_frame(self) -> bool:
+        """Whether a request is here in full."""
+        return self.end >= PREFIX_BYTES and PREFIX_BYTES + _size_at(self.view)[0] <= self.end
 
     def room(self) -> memoryview:
         """Where the next read goes; empty if there is none."""

@@ -8,11 +8,10 @@ the next request of its connection, or the records of a producer would be writte
 
 from __future__ import annotations
 
-import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
 from moldau.model.names import Millis
-from moldau.net.connection_muting import MutingWait
+from moldau.net.connection_muting import done_beside
 from moldau.records.batch_validation import ProducedBatch
 from moldau.replication.replica import Replica
 
@@ -27,21 +26,4 @@ class LongBatches:
         """Raises ApiError."""
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "long-batches")
-        loop = asyncio.get_running_loop()
-        work = loop.run_in_executor(
-            self._thread, replica.check_at_leisure, records, now_ms, version
-        )
-        is_checked: MutingWait[None] = MutingWait()
-
-        def note(_: object) -> None:
-            if not is_checked.done():
-                is_checked.set_result(None)
-
-        work.add_done_callback(note)
-        try:
-            await is_checked
-            return work.result()
-        finally:
-            work.cancel()  # the client may have gone before its turn came
-            # What it raises remembers this frame: in a circle the batch would stay in memory.
-            del work
+        return await done_beside(self._thread, replica.check_at_leisure, records, now_ms, version)

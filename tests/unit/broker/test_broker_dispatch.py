@@ -17,6 +17,7 @@ from moldau.handlers.routes import Route
 from moldau.model.errors import ApiError, Error
 from moldau.net.acceptor import Listener
 from moldau.net.answers import Disconnect
+from moldau.net.connection_muting import MutingWait
 from moldau.net.server import Server, SocketSettings
 from moldau.wire.messages.api_versions import (
     ApiVersion,
@@ -42,6 +43,7 @@ class Services:
     def __init__(self) -> None:
         self.contexts: list[RequestContext] = []
         self.gate: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.work: asyncio.Future[None] = MutingWait()
         self.ending = ""
 
 
@@ -235,6 +237,53 @@ def test_a_client_that_leaves_cancels_its_waiting_handler() -> None:
             await until(lambda: services.ending == "cancelled")
             assert services.gate.cancelled()
             assert not client.server.connections
+
+    run(scenario)
+
+
+def test_work_is_done_to_its_end_though_its_client_leaves_and_what_it_sent_after_it() -> None:
+    """As in Apache Kafka: with acks=0, or with the last push of metrics, nobody waits."""
+
+    async def works(request: Any, ctx: RequestContext, on: Services) -> MetadataResponse:
+        await on.work
+        on.ending = "done"
+        return MetadataResponse(cluster_id="nobody reads it")
+
+    async def scenario() -> None:
+        services = Services()
+        table = (routed(3, works, (4, 12)), routed(18, api_versions, (0, 4)))
+        async with serving(services, *table) as client:
+            client.send(METADATA, 9, MetadataRequest())
+            client.send(API_VERSIONS, 0, ApiVersionsRequest())
+            await until(lambda: any(c.is_waiting for c in client.server.connections))
+            client.writer.close()
+            for _ in range(20):
+                await asyncio.sleep(0.001)
+            assert not services.work.cancelled()
+            services.work.set_result(None)
+            await until(lambda: not client.server.connections)
+            assert services.ending == "done"
+            assert len(services.contexts) == 1, "the request behind it"
+
+    run(scenario)
+
+
+def test_a_handler_whose_client_left_while_it_worked_waits_for_nothing_more() -> None:
+    async def works(request: Any, ctx: RequestContext, on: Services) -> MetadataResponse:
+        await on.work
+        return await waits(request, ctx, on)
+
+    async def scenario() -> None:
+        services = Services()
+        async with serving(services, routed(3, works, (4, 12))) as client:
+            client.send(METADATA, 9, MetadataRequest())
+            await until(lambda: any(c.is_waiting for c in client.server.connections))
+            client.writer.close()
+            for _ in range(20):
+                await asyncio.sleep(0.001)
+            services.work.set_result(None)
+            await until(lambda: not client.server.connections)
+            await until(lambda: services.ending == "cancelled")
 
     run(scenario)
 

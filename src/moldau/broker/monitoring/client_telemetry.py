@@ -24,6 +24,7 @@ from moldau.model.cluster import ClusterImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.log_line_limit import LogLimit
 from moldau.model.names import uuid_text
+from moldau.net.connection_muting import done_beside
 from moldau.records.compression import decompress
 
 log = logging.getLogger("kafka.server.ClientMetricsManager")
@@ -162,8 +163,8 @@ class ClientTelemetry:
             return _read(metrics, compression, limit)
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "client-metrics")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, _read, metrics, compression, limit)
+        # A client that ends does not wait for the answer to its last push.
+        return await done_beside(self._thread, _read, metrics, compression, limit)
 
 
 def _read(metrics: bytes, compression: int, limit: int) -> tuple[memoryview, list[Point]]:

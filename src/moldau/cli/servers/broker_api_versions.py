@@ -25,7 +25,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def main(given: Given, out: Output) -> None:
     from moldau.client.shared.client_errors import KafkaError
-    from moldau.wire.apis import APIS
+    from moldau.wire.apis import APIS, OWN_FROM
 
     known = {api.key: api for api in APIS}
     shown = []
@@ -38,6 +38,8 @@ def main(given: Given, out: Output) -> None:
                 continue
             lines = []
             for key in sorted({*served, *known} - BETWEEN_BROKERS):
+                if key >= OWN_FROM:
+                    continue  # Moldau's own, which Kafka's command does not know; `--json` has them
                 api, row = known.get(key), served.get(key)
                 name = f"UNKNOWN({key})" if api is None else f"{api.name}({key})"
                 if row is None:

@@ -78,7 +78,10 @@ def fetch(
     except TimeoutError:
         raise FetchFault(f"{place.shown} did not answer in time") from None
     except (OSError, http.client.HTTPException, ValueError) as fault:
-        # A ValueError is what reading from a connection gives that was cut meanwhile.
+        # A ValueError is what reading from a connection gives that was cut meanwhile; it may also
+        # seem to be reset, if the other side sends on.
+        if is_cut.is_set():
+            raise FetchFault(f"{place.shown} did not answer in time") from None
         why = str(fault) or type(fault).__name__
         raise FetchFault(f"{place.shown} could not be asked: {why[:200]}") from None
     finally:
