@@ -22,6 +22,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from tests.support.lost_offsets import has_lost_offsets
 from tests.support.reach import Reach
 
 READ_SECONDS_MAX = 60.0
@@ -166,8 +167,12 @@ class Load:
         consumer.subscribe([self._topic])
         while not self._may_end.is_set():
             for message in consumer.consume(500, 0.2):
-                if message.error() is None:
+                fault = message.error()
+                if fault is None:
                     self._see(message)
+                elif has_lost_offsets(fault):
+                    consumer.unsubscribe()
+                    consumer.subscribe([self._topic])
         consumer.close()
 
     def _see(self, message: Message) -> None:

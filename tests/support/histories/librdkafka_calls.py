@@ -22,6 +22,7 @@ from confluent_kafka import KafkaException
 
 from tests.support.histories.libraries import CALL_SECONDS_MAX, TRANSACTION_TIMEOUT_MS
 from tests.support.histories.model import Place, Read
+from tests.support.lost_offsets import has_lost_offsets
 
 T = TypeVar("T")
 
@@ -141,7 +142,10 @@ class Calls:
     def poll(self, seconds: float) -> list[Read]:
         found: dict[Place, list[tuple[int, str]]] = {}
         for message in self._consumer.consume(100, seconds):
-            if message.error() is None:
+            fault = message.error()
+            if fault is not None and has_lost_offsets(fault):
+                raise KafkaException(fault)
+            if fault is None:
                 place = known(message.topic()), known(message.partition())
                 value = known(message.value()).decode()
                 found.setdefault(place, []).append((known(message.offset()), value))
