@@ -169,6 +169,7 @@ PUBLIC = (
     "moldau.testing",
     "moldau.pipelines",
     "moldau.recovery",
+    "moldau.tables",
     "moldau.profiles",
 )
 """What users import. Everything else may change without notice."""

@@ -81,6 +81,8 @@ if TYPE_CHECKING:
     from moldau.config.client_settings.consumer_settings import ConsumerConfig as ConsumerConfig
     from moldau.config.client_settings.producer_settings import ProducerConfig as ProducerConfig
     from moldau.model.names import TopicPartition as TopicPartition
+    from moldau.tables.topic_table import TopicTable as TopicTable
+    from moldau.tables.topic_table import table as table
 
 __all__ = [
     "Admin",
@@ -130,11 +132,13 @@ __all__ = [
     "Subscription",
     "TimestampType",
     "TopicPartition",
+    "TopicTable",
     "TopicView",
     "admin",
     "aio",
     "errors",
     "serialization",
+    "table",
 ]
 
 _HOMES = {
@@ -171,6 +175,7 @@ _HOMES = {
     "moldau.config.client_settings.consumer_settings": "ConsumerConfig",
     "moldau.config.client_settings.producer_settings": "ProducerConfig",
     "moldau.model.names": "TopicPartition",
+    "moldau.tables.topic_table": "TopicTable table",
 }
 _MODULES = {"admin", "aio", "errors", "serialization"}
 

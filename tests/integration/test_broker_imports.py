@@ -26,6 +26,7 @@ NOT_NEEDED = (
     "moldau.console",
     "moldau.diagnosis",
     "moldau.pipelines",
+    "moldau.tables",
     "moldau.broker.cluster_parts",
     "moldau.broker.access.address_quotas",
     "moldau.broker.access.audit_log",

@@ -101,6 +101,9 @@ cdef inline void _copy(
 cdef class Columns:
     cdef readonly Py_ssize_t capacity
     cdef readonly Py_ssize_t rows
+    cdef readonly bint has_keys
+    cdef readonly bint has_values
+    cdef readonly bint has_headers
     cdef readonly long long base_offset
     cdef readonly long long base_timestamp
     cdef readonly Py_ssize_t null_keys

@@ -25,6 +25,9 @@ WRONG_CHECKSUM = 1 << 32
 _REST = struct.Struct(">I6xq22xi")
 """A batch's checksum, base timestamp and count, from byte 17 on."""
 
+ALL_WANTED = (True, True, True)
+"""Keys, values and headers."""
+
 Maker = Callable[[Any], Any]
 Measure = tuple[int, int, int, int, int, int, int]
 
@@ -276,9 +279,20 @@ class Columns:
     """Room for as many rows as were measured. Every buffer is one that Arrow takes as it is:
     64-bit numbers, 32-bit offsets into bytes, and bits that say what is not null."""
 
-    def __init__(self, measure: Measure, allocate: Callable[[int], Any] = bytearray) -> None:
-        """`allocate` makes the room for whatever grows with the records; it may hold anything."""
+    def __init__(
+        self,
+        measure: Measure,
+        allocate: Callable[[int], Any] = bytearray,
+        wanted: tuple[bool, bool, bool] = ALL_WANTED,
+    ) -> None:
+        """`allocate` makes the room for whatever grows with the records; it may hold anything.
+        `wanted`: keys, values, headers; what is not is passed over, and null or empty here."""
         _, rows, key_bytes, value_bytes, headers, header_key_bytes, header_value_bytes = measure
+        self.has_keys, self.has_values, self.has_headers = wanted
+        key_bytes = key_bytes if self.has_keys else 0
+        value_bytes = value_bytes if self.has_values else 0
+        if not self.has_headers:
+            headers = header_key_bytes = header_value_bytes = 0
         self.capacity = rows
         self.rows = 0
         self.base_offset = 0
@@ -333,6 +347,9 @@ class Columns:
             size, position = _sized(buffer, position, record_end)
             if position < 0 or row >= self.capacity:
                 return -1
+            key_size = key_size if self.has_keys else -1
+            if not self.has_values:
+                position, size = position + max(size, 0), -1
             if key_end + key_size > len(self.keys) or value_end + size > len(self.values):
                 return -1
             if key_size >= 0:
@@ -362,7 +379,7 @@ class Columns:
         return 0
 
     def _add_headers(self, buffer: Buffer, position: int, end: int, count: int) -> int:
-        while count > 0:
+        while count > 0 and self.has_headers:
             count -= 1
             header = self.headers
             key_end = self.header_key_ends[header]

@@ -234,3 +234,33 @@ def test_a_broken_batch_stays_where_it_is_and_gives_no_rows(kernel: ModuleType) 
     view, batches = batches_in(good, bytes(bad))
     rows, fault, taken = read_batches(kernel, view, batches)
     assert (len(rows), fault, taken[0], len(batches)) == (1, 1, 0, 1)
+
+
+@given(records=RECORDS, wanted=st.tuples(st.booleans(), st.booleans(), st.booleans()))
+def test_what_is_not_wanted_is_null_and_the_rest_is_as_it_was(
+    records: list[Record], wanted: tuple[bool, bool, bool]
+) -> None:
+    body = body_of(records)
+    for kernel in KERNELS:
+        whole = kernel.Columns(kernel.measure_records(body, 0, len(body), len(records), 0))
+        made = kernel.Columns(
+            kernel.measure_records(body, 0, len(body), len(records), 0), bytearray, wanted
+        )
+        for columns in (whole, made):
+            columns.add((body, 0, len(body)), len(records), 0, (10, 0))
+        count = whole.rows
+        nothing = [None] * count
+        for has, ends, data, valid in (
+            (wanted[0], "key_ends", "keys", "keys_valid"),
+            (wanted[1], "value_ends", "values", "values_valid"),
+        ):
+            parts = [
+                [getattr(each, name) for name in (ends, data, valid)] for each in (whole, made)
+            ]
+            expected_column = bytes_of(*parts[0], count) if has else nothing
+            assert bytes_of(*parts[1], count) == expected_column
+        assert list(made.offsets) == list(whole.offsets)
+        assert list(made.timestamps) == list(whole.timestamps)
+        assert made.headers == (whole.headers if wanted[2] else 0)
+        if not wanted[2]:
+            assert set(made.header_ends) == {0}

@@ -69,20 +69,20 @@ def table_of(
     topics = {name: place for place, name in enumerate(names)}
     dictionary = pa.array(names, pa.string())
     batches = []
-    for some in _chunks(runs):
-        measure, rows = _measure(some)
+    for some in chunks(runs):
+        measure, rows = measured(some)
         columns = Columns(measure, allocate)
         for run in some:
             add_run(columns, run.body, run.parts, run.offset_first)
         places = [topics[run.tp.topic] for run in some]
         first = pa.DictionaryArray.from_arrays(_repeated(pa, places, rows), dictionary)
         partitions = _repeated(pa, [run.tp.partition for run in some], rows)
-        arrays = [first, partitions, *_arrays(pa, columns)]
+        arrays = [first, partitions, *arrays_of(pa, columns)]
         batches.append(pa.RecordBatch.from_arrays(arrays, schema=schema()))
     return pa.Table.from_batches(batches, schema())
 
 
-def _chunks(runs: Sequence[BatchRun]) -> Iterator[Sequence[BatchRun]]:
+def chunks(runs: Sequence[BatchRun]) -> Iterator[Sequence[BatchRun]]:
     start = size_bytes = 0
     for index, run in enumerate(runs):
         size_bytes += run.size_bytes
@@ -93,7 +93,7 @@ def _chunks(runs: Sequence[BatchRun]) -> Iterator[Sequence[BatchRun]]:
         yield runs[start:]
 
 
-def _measure(runs: Sequence[BatchRun]) -> tuple[Measure, list[int]]:
+def measured(runs: Sequence[BatchRun]) -> tuple[Measure, list[int]]:
     """How much all hold together, and the rows of each."""
     measures = [run.measure for run in runs]
     _, *totals = map(sum, zip(*measures, strict=True))
@@ -111,7 +111,8 @@ def _repeated(pa: Any, numbers: Sequence[int], rows: Sequence[int]) -> Any:
     return pa.Array.from_buffers(pa.int32(), len(column), [None, pa.py_buffer(column)])
 
 
-def _arrays(pa: Any, columns: Columns) -> list[Any]:
+def arrays_of(pa: Any, columns: Columns) -> list[Any]:
+    """Offsets, timestamps, keys, values, headers."""
     count = columns.rows
     buffer = pa.py_buffer
 
