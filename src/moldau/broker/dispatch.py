@@ -29,9 +29,8 @@ from moldau.model.log_line_limit import LogLimit
 from moldau.net.answers import Answer, Disconnect
 from moldau.net.connection import Connection
 from moldau.net.connection_muting import MutingWait, done_beside
+from moldau.wire.answer_walk import error_codes, errors_unless_long
 from moldau.wire.apis import response_class
-from moldau.wire.error_codes import error_codes
-from moldau.wire.long_messages import is_long
 from moldau.wire.primitives import DecodeError, TooManyEntries
 from moldau.wire.request_framing import API_VERSIONS, Chunk, encode_response, read_request_header
 from moldau.wire.schema import Message
@@ -111,11 +110,12 @@ class Dispatch:
                 coroutine = self._decode_aside(caller, frame)
             awaited = coroutine.send(None)
         except StopIteration as finished:
-            if finished.value is not None and is_long(finished.value, ROWS_INLINE):
-                coroutine = self.encode_aside(call, correlation_id, finished.value)
-                awaited = coroutine.send(None)
-                return _Suspended(self, connection, call, correlation_id, coroutine, awaited)
-            return self.answer(connection, call, correlation_id, finished.value)
+            response = finished.value
+            if (errors := _errors_of(response)) is not None:
+                return self.answer(connection, call, correlation_id, response, errors)
+            coroutine = self.encode_aside(call, correlation_id, response)
+            awaited = coroutine.send(None)
+            return _Suspended(self, connection, call, correlation_id, coroutine, awaited)
         except (DecodeError, struct.error, IndexError) as fault:
             raise _unreadable(fault) from None
         except Disconnect:
@@ -166,7 +166,7 @@ class Dispatch:
             raise _unreadable(fault) from None
         return await caller.function(request, caller.context_of(frame), self._services)
 
-    async def encode_aside(self, call: Call, correlation_id: int, response: Message) -> Any:
+    async def encode_aside(self, call: Call, correlation_id: int, response: Any) -> Any:
         """The chunks of a long answer."""
         codes = await self._beside(error_codes, response)
         if codes:
@@ -240,12 +240,17 @@ class Dispatch:
         return encode_response(API_VERSIONS, 0, correlation_id, response)
 
     def answer(
-        self, connection: Connection, call: Call, correlation_id: int, response: Message | None
+        self,
+        connection: Connection,
+        call: Call,
+        correlation_id: int,
+        response: Message | None,
+        errors: list[int],
     ) -> list[Chunk]:
         if response is None:
             return []
-        if codes := error_codes(response):
-            self._answers.fail(call.api_key, codes)
+        if errors:
+            self._answers.fail(call.api_key, errors)
         try:
             return encode_response(call.api_key, call.version, correlation_id, response)
         except Exception as fault:
@@ -386,17 +391,22 @@ class _Suspended(Answer):
                 self.chunks = self._dispatch.failure(*what, outcome)
             elif isinstance(outcome, list):
                 self.chunks = outcome  # encoded already
-            elif outcome is not None and is_long(outcome, ROWS_INLINE):
+            elif (errors := _errors_of(outcome)) is None:
                 self._is_encoding = True
                 self._coroutine = self._dispatch.encode_aside(*what[1:], outcome)
                 self._await(self._coroutine.send(None))
                 return
             else:
-                self.chunks = self._dispatch.answer(*what, outcome)
+                self.chunks = self._dispatch.answer(*what, outcome, errors)
         except Disconnect as reason:
             self._connection.refuse(str(reason))
         else:
             self._connection.answered()
+
+
+def _errors_of(response: Message | None) -> list[int] | None:
+    """None if it is too long to be encoded on the loop."""
+    return [] if response is None else errors_unless_long(response, ROWS_INLINE)
 
 
 def _unreadable(fault: Exception) -> Disconnect:

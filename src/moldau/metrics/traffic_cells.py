@@ -63,6 +63,8 @@ class Traffic:
 
     def __init__(self) -> None:
         self._topics: dict[str, TrafficCells] = {}
+        self.of = self._topics.get
+        """The cells of a topic; None if nothing of it is here."""
         self._gone = TrafficCells()
         """What topics counted that are not here any more."""
 
@@ -81,9 +83,6 @@ class Traffic:
             del self._topics[topic]
             for name in COUNTED:
                 setattr(self._gone, name, getattr(self._gone, name) + getattr(cells, name))
-
-    def of(self, topic: str) -> TrafficCells | None:
-        return self._topics.get(topic)
 
     def topics(self) -> Iterator[tuple[str, TrafficCells]]:
         return iter(list(self._topics.items()))

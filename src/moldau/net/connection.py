@@ -262,8 +262,8 @@ class Connection(AnswerOrder):
         """Send the answers; from `position` on so many bytes are left."""
         if out:
             self._send_joined(out, out_bytes)
-        if self.timed:
-            self._note_sent()
+        if self.timed and not self._outgoing.bytes_unsent:
+            self._server.times.sent(self.timed)
         if not left and self._is_reading and not self._inbox.rest_of_frame:
             self._inbox.end = 0
         elif not self.is_closed:

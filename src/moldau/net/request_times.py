@@ -35,11 +35,6 @@ NOTHING: Head = (-1, 0)
 _start_of = struct.Struct(">I").unpack_from
 
 
-def is_small(answer: list[Chunk] | Answer) -> bool:
-    """Whether it is there, and leaves together with its neighbours."""
-    return isinstance(answer, list) and len(answer) == 1 and len(answer[0]) < SMALL_BYTES
-
-
 class RequestCells:
     """What is counted of one kind of request."""
 
@@ -98,18 +93,22 @@ class RequestTimes:
 
     def note(self, connection: Connection, head: Head, answer: list[Chunk] | Answer) -> None:
         """A request has begun, or is answered."""
-        if is_small(answer):
+        if answer.__class__ is list and len(answer) == 1 and len(answer[0]) < SMALL_BYTES:
             self.note_alike(connection, head, 1)
             return
-        cells = self._cells_of(connection, head)
         size, start = head
+        cells = self.cells[start >> 16 & 0xFF]
+        if cells is None or connection.is_follower:
+            cells = self._cells_of(connection, head)
         cells.versions[start & 0xFF] += 1
         cells.sizes.cells[(size * size).bit_length()] += 1
         timed = TimedRequest(cells, connection.read_ns, self.now_ns())
         if isinstance(answer, Answer):
             answer.timed = timed
         else:
-            self.answered(timed, connection.timed)
+            connection.timed.append(timed)
+            if len(connection.timed) >= UNSENT_MAX:
+                self.sent(connection.timed)
 
     def note_alike(self, connection: Connection, head: Head, count: int) -> int:
         """So many requests of one read that look alike are answered, each in a few bytes. None of
@@ -148,10 +147,14 @@ class RequestTimes:
         now_ns = self.now_ns()
         for each in timed:
             cells = each.cells
-            cells.total.add(now_ns - each.read_ns)
-            cells.local.add(each.waited_from_ns - each.read_ns)
-            cells.remote.add(each.answered_ns - each.waited_from_ns)
-            cells.send.add(now_ns - each.answered_ns)
+            total = now_ns - each.read_ns
+            local = each.waited_from_ns - each.read_ns
+            remote = each.answered_ns - each.waited_from_ns
+            send = total - local - remote
+            cells.total.cells[(total * total).bit_length()] += 1
+            cells.local.cells[(local * local).bit_length()] += 1
+            cells.remote.cells[(remote * remote).bit_length()] += 1
+            cells.send.cells[(send * send).bit_length()] += 1
             if each.__class__ is not TimedRequest:
                 each.tell(now_ns)
         timed.clear()

@@ -280,7 +280,8 @@ class FetchSessions:
     ) -> FetchContext:
         """Raises ApiError with a session error: then the client starts over."""
         if epoch == FINAL_EPOCH:
-            self._drop(session_id)
+            if session_id != NO_SESSION:
+                self._drop(session_id)
             return FetchContext(self, list(asked.values()), uses_topic_ids)
         if epoch == INITIAL_EPOCH:
             self._drop(session_id)

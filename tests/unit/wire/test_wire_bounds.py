@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.wire.answer_walk import errors_unless_long
 from moldau.wire.decoding import ENTRIES_OF_MANY_MAX
-from moldau.wire.long_messages import is_long
 from moldau.wire.messages.groups import LeaveGroupRequest, MemberIdentity
 from moldau.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.wire.messages.transaction_admin import (
@@ -53,5 +53,5 @@ def test_a_message_is_long_wherever_its_rows_are(topics: int, partitions: int, r
     partition = PartitionResponse(active_producers=[ProducerState()] * rows)
     topic = TopicResponse(name="t", partitions=[partition] * partitions)
     response = DescribeProducersResponse(topics=[topic] * topics)
-    assert is_long(response, 199)
-    assert not is_long(response, 202)
+    assert errors_unless_long(response, 199) is None
+    assert errors_unless_long(response, 202) == []
