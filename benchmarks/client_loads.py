@@ -59,6 +59,11 @@ class Reading:
         self._began = 0.0
         self._heard_at = time.perf_counter()
 
+    def limit(self, usual: int) -> int:
+        """Of the next poll. The clock starts with the first record, so that one comes alone, also
+        if polls before it bring nothing."""
+        return usual if self._began else 1
+
     def add(self, records: int, size_bytes: int) -> bool:
         """Whether there is more to come."""
         now = time.perf_counter()
@@ -123,13 +128,13 @@ def moldau_consume(work: Work) -> Outcome:
     reading = Reading(work)
     with Consumer(bootstrap_servers=work.servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([(work.topic, number) for number in range(work.partitions)])
-        limit, more = 1, True
+        more = True
         while more:
             size_bytes = 0
-            records = consumer.poll(POLL_SECONDS, max_records=limit)
+            records = consumer.poll(POLL_SECONDS, max_records=reading.limit(POLL_RECORDS))
             for record in records:
                 size_bytes += len(record.value)
-            more, limit = reading.add(len(records), size_bytes), POLL_RECORDS
+            more = reading.add(len(records), size_bytes)
     return reading.outcome
 
 
@@ -141,10 +146,10 @@ def moldau_poll_arrow(work: Work) -> Outcome:
     reading = Reading(work)
     with Consumer(bootstrap_servers=work.servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([(work.topic, number) for number in range(work.partitions)])
-        limit, more = 1, True
+        more = True
         while more:
-            table = consumer.poll_arrow(POLL_SECONDS, max_records=limit)
-            more, limit = reading.add(len(table), _value_bytes(table)), work.records
+            table = consumer.poll_arrow(POLL_SECONDS, max_records=reading.limit(work.records))
+            more = reading.add(len(table), _value_bytes(table))
     return reading.outcome
 
 
@@ -197,15 +202,16 @@ def confluent_consume(work: Work, **extra: Any) -> Outcome:
     }
     with closing(Consumer(settings)) as consumer:
         consumer.assign([TopicPartition(work.topic, n, 0) for n in range(work.partitions)])
-        limit, more = 1, True
+        more = True
         while more:
             size_bytes = 0
-            messages = consumer.consume(min(limit, reading.left), POLL_SECONDS)
+            limit = min(reading.limit(CONFLUENT_RECORDS), reading.left)
+            messages = consumer.consume(limit, POLL_SECONDS)
             for message in messages:
                 if message.error() is not None:
                     raise OSError(message.error())
                 size_bytes += len(message.value() or b"")
-            more, limit = reading.add(len(messages), size_bytes), CONFLUENT_RECORDS
+            more = reading.add(len(messages), size_bytes)
     return reading.outcome
 
 
@@ -240,10 +246,11 @@ def kafka_python_consume(work: Work) -> Outcome:
         )
     ) as consumer:
         consumer.assign([TopicPartition(work.topic, n) for n in range(work.partitions)])
-        limit, more = 1, True
+        more = True
         while more:
+            limit = reading.limit(POLL_RECORDS)
             polled = consumer.poll(timeout_ms=int(POLL_SECONDS * 1000), max_records=limit)
-            more, limit = reading.add(*_looked_at(polled.values())), POLL_RECORDS
+            more = reading.add(*_looked_at(polled.values()))
     return reading.outcome
 
 
@@ -288,10 +295,11 @@ async def aiokafka_consume(work: Work) -> Outcome:
     await consumer.start()
     try:
         consumer.assign([TopicPartition(work.topic, n) for n in range(work.partitions)])
-        limit, more = 1, True
+        more = True
         while more:
+            limit = reading.limit(POLL_RECORDS)
             polled = await consumer.getmany(timeout_ms=int(POLL_SECONDS * 1000), max_records=limit)
-            more, limit = reading.add(*_looked_at(polled.values())), POLL_RECORDS
+            more = reading.add(*_looked_at(polled.values()))
     finally:
         await consumer.stop()
     return reading.outcome

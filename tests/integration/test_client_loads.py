@@ -53,6 +53,18 @@ def test_records_of_another_size_are_told() -> None:
         reading.add(10, 999)
 
 
+def test_the_first_record_comes_alone_however_many_polls_bring_nothing() -> None:
+    reading = Reading(Work("", "", 1, 10, 100))
+    for _ in range(2):
+        assert reading.limit(5000) == 1
+        assert reading.add(0, 0)
+    assert reading.limit(5000) == 1
+    assert reading.add(1, 100)
+    assert reading.limit(5000) == 5000
+    assert not reading.add(9, 900)
+    assert reading.outcome.records == 9
+
+
 def test_the_report_says_which_target_is_missed() -> None:
     values = {
         clients.key(pair_side, 100): rate
