@@ -14,7 +14,7 @@ from moldau.controller.controller_facts import TopicCreated
 from moldau.controller.rules.topic_rules import NewTopic
 from moldau.engine.machine import Decision
 from moldau.metadata import paths
-from moldau.metadata.store import Create, Delete
+from moldau.metadata.store import Create, Delete, StoreUnavailable
 from moldau.model.cluster import BrokerNode, Endpoint
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
@@ -167,6 +167,51 @@ def test_a_controller_whose_session_expired_resigns_and_the_cluster_goes_on() ->
         await eventually(lambda: len(cluster.active_controllers) == 1)
         await eventually(lambda: cluster.all_know({0, 1, 2}), "the broker is back")
         await cluster.create("t")
+
+    play(story)
+
+
+def test_a_controller_that_is_cut_off_for_a_moment_stays_in_office_and_answers_then() -> None:
+    async def story(cluster: Cluster) -> None:
+        held = cluster.controller
+        epoch = held.election.require_active().term.epoch
+        held.session.cut_off()
+        asked = [asyncio.create_task(cluster.create(f"t{number}")) for number in range(3)]
+        await asyncio.sleep(0.05)
+        assert not any(task.done() for task in asked)
+        held.session.reconnect(expired=False)
+        await asyncio.gather(*asked)
+        assert cluster.controller is held
+        assert held.election.require_active().term.epoch == epoch
+        for number in range(3):
+            assert cluster.state(f"t{number}").controller_epoch == epoch
+
+    play(story)
+
+
+def test_a_controller_that_is_cut_off_while_it_takes_over_reads_the_tree_again() -> None:
+    async def story(cluster: Cluster) -> None:
+        old = cluster.controller
+        epoch = old.election.require_active().term.epoch
+        refusals = []
+
+        def cut_off_once(broker: Contender) -> None:
+            children = broker.session.children
+
+            async def refused(path: str) -> list[str]:
+                if path == paths.DELETE_TOPICS and not refusals:
+                    refusals.append(broker.node_id)
+                    raise StoreUnavailable(path, "ZooKeeper did not answer: ConnectionLoss")
+                return await children(path)
+
+            broker.session.children = refused  # type: ignore[method-assign]
+
+        for broker in cluster.alive:
+            cut_off_once(broker)
+        old.crash()
+        await eventually(lambda: len(cluster.active_controllers) == 1, "a new controller")
+        assert refusals == [cluster.controller.node_id]
+        assert cluster.controller.election.require_active().term.epoch == epoch + 1
 
     play(story)
 

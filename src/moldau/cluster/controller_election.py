@@ -19,6 +19,7 @@ from moldau.cluster.active_controller import ActiveController
 from moldau.cluster.controller_deliveries import Deliveries, Here
 from moldau.cluster.tree import controller_node, tree_layout
 from moldau.cluster.tree.metadata_journal import ControllerEpoch, MetadataJournal, Patience
+from moldau.cluster.tree.metadata_retries import patiently
 from moldau.cluster.tree.state_change_log import StateChangeLog
 from moldau.cluster.tree.tree_events import TreeEvents, lay_out_topic
 from moldau.cluster.tree.tree_loading import LoadedCluster, load
@@ -264,10 +265,12 @@ class ControllerElection:
 
     async def _take_over(self, term: ControllerEpoch, claim: int) -> None:
         log.info("[Controller id=%d] Initializing controller context", self._node_id)
-        await tree_layout.lay_out(self._store)
-        loaded = await load(self._store, self._cluster_id, self._node_id, hands_out_ids=False)
-        await self._mend(loaded)
-        deletions = tuple(await self._store.children(paths.DELETE_TOPICS))
+        loaded, deletions = await patiently(
+            self._read_tree,
+            clock=self._clock,
+            timers=self._timers,
+            timeout_ms=self._config().zookeeper_session_timeout_ms,
+        )
         self._active = held = self._begin(term, claim, loaded)
         held.events = TreeEvents(
             self._store,
@@ -290,6 +293,13 @@ class ControllerElection:
             held.events.start()
             held.rebalance_later(REBALANCE_FIRST_MS)
             log.info("[Controller id=%d] Ready to serve as the new controller", self._node_id)
+
+    async def _read_tree(self) -> tuple[LoadedCluster, tuple[str, ...]]:
+        """In order, with the topics that are to be deleted. May be done again."""
+        await tree_layout.lay_out(self._store)
+        loaded = await load(self._store, self._cluster_id, self._node_id, hands_out_ids=False)
+        await self._mend(loaded)
+        return loaded, tuple(await self._store.children(paths.DELETE_TOPICS))
 
     def _begin(self, term: ControllerEpoch, claim: int, loaded: LoadedCluster) -> ActiveController:
         epochs = loaded.broker_epochs
