@@ -181,15 +181,26 @@ def test_a_batch_that_is_left_unopened_holds_no_match(
 @given(st.binary(max_size=400), st.binary(min_size=1, max_size=4), st.integers(0, 50))
 def test_texts_are_found_where_they_are(content: bytes, needle: bytes, start: int) -> None:
     content += needle * (start % 3) + content
-    search = ByteSearch(content)
-    for at in (start, start + 7):
-        expected = content.find(needle, at)
-        assert search.find(needle, at) == (expected if expected >= 0 else len(content))
+    received = bytearray(needle + content + needle)
+    within = memoryview(received)[len(needle) : len(needle) + len(content)]
+    for view in (memoryview(content), within, within.toreadonly()):
+        search = ByteSearch(view)
+        for at in (start, start + 7):
+            expected = content.find(needle, at)
+            assert search.find(needle, at) == (expected if expected >= 0 else len(content))
+
+
+def test_what_was_received_is_not_held_once_it_was_searched() -> None:
+    """The buffer can be used again: nobody has a view of it left."""
+    received = bytearray(b"lorem ipsum")
+    with memoryview(received)[3:] as view:
+        assert ByteSearch(view).find(b"ipsum", 0) == 3
+    received.append(0)
 
 
 def test_a_wrong_guess_of_a_rare_byte_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moldau.console.records.byte_search.FALSE_HITS_MAX", 10)
     content = b"." * 7_000 + b"x." * 50 + b"xy" + b"." * 10
-    search = ByteSearch(content)
+    search = ByteSearch(memoryview(content))
     assert search.find(b"xy", 0) == content.find(b"xy")
     assert search.find(b"xz", 0) == len(content)

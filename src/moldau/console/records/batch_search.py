@@ -50,8 +50,8 @@ def search_chunk(chunk: Chunk, query: Query, end: int, limit: int) -> Searched:
     damaged: list[str] = []
     records = 0
     next_offset = min(chunk.next_offset, end)
-    content = bytes(chunk.view)
-    intact = intact_end(content, chunk.view, 0, len(content))
+    content = chunk.view
+    intact = intact_end(content, content, 0, len(content))
     needles = _Needles(content, query.matcher.best_clauses)
     for batch, mark in chunk.batches:
         position, size, base_offset = batch[:3]
@@ -80,7 +80,7 @@ def search_chunk(chunk: Chunk, query: Query, end: int, limit: int) -> Searched:
     return Searched(found, next_offset, records, damaged)
 
 
-def _count(content: bytes, batch: BatchRow, start: int, end: int) -> int:
+def _count(content: memoryview, batch: BatchRow, start: int, end: int) -> int:
     """How many of a batch's records lie in the range; as many as fit in, where it is cut."""
     position, _, base_offset, last_offset = batch[:4]
     count = content[position + COUNT_PLACE : position + COUNT_PLACE + 4]
@@ -107,7 +107,7 @@ class _Needles:
     """Where the bytes of clauses occur; asked for places in rising order, each byte is looked at
     once for each text."""
 
-    def __init__(self, content: bytes, clauses: Sequence[Clause]) -> None:
+    def __init__(self, content: memoryview, clauses: Sequence[Clause]) -> None:
         self._search = ByteSearch(content)
         self._clauses = [dict.fromkeys(clause, -1) for clause in clauses]
         """For each text, where it was found last."""
@@ -126,7 +126,7 @@ class _Needles:
 
     def are_inside(self, body: Any) -> bool:
         """The same of a body that was decompressed."""
-        content = bytes(body)
+        content = memoryview(body)
         search = ByteSearch(content)
         return all(
             any(search.find(needle, 0) < len(content) for needle in places)
