@@ -159,6 +159,24 @@ def test_downloads_hold_all_that_was_asked_for_and_say_if_not(console: Console) 
     assert raw.headers["content-type"] == "application/octet-stream"
 
 
+def test_a_spreadsheet_gets_no_formula_from_those_who_write_records(
+    console: Console, made: LocalBroker
+) -> None:
+    made.create_topic("sheet", 1)
+    formulas = ["=1+1", "+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1", "＝1"]
+    plain = ["-5", "+1.5e3", "a=b", "", "'=1"]
+    with made.producer() as producer:
+        for text in formulas + plain:
+            producer.send("sheet", text.encode(), text.encode())
+    place = "/topics/sheet/download"
+    answer = console.get(place, format="csv", **{"from": "oldest"})
+    rows = list(csv.reader(io.StringIO(answer.body.decode(), newline="")))[1:]
+    assert [row[3] for row in rows] == [row[4] for row in rows]
+    assert [row[4] for row in rows] == [f"'{text}" for text in formulas] + plain
+    lines = console.get(place, format="jsonl", **{"from": "oldest"}).text.splitlines()
+    assert [json.loads(line)["value"] for line in lines] == formulas + plain
+
+
 def test_keys_and_values_are_shown_as_what_was_chosen(console: Console) -> None:
     place = f"/topics/orders/records/1/{RECORDS // 2}.json"
     assert console.get(place).json["record"]["value"]["kind"] == "hex"

@@ -27,6 +27,8 @@ class SchemaRegistry:
         """How many requests are turned away before the next one is answered."""
         self.extra: dict[str, Any] = {}
         """What answers with a schema say beside it."""
+        self.redirects: tuple[int, str] | None = None
+        """The status and the place with which everything is answered."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self.address = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -85,9 +87,14 @@ class SchemaRegistry:
                 registry.authorizations.add(self.headers["Authorization"])
                 length = int(self.headers["Content-Length"] or 0)
                 body = json.loads(self.rfile.read(length)) if length else {}
-                status, answer = registry.answer(self.command, self.path, body)
+                if registry.redirects is None:
+                    status, answer = registry.answer(self.command, self.path, body)
+                else:
+                    status, answer = registry.redirects[0], {}
                 content = json.dumps(answer).encode()
                 self.send_response(status)
+                if registry.redirects is not None:
+                    self.send_header("Location", registry.redirects[1])
                 self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()

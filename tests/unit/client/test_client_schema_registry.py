@@ -52,6 +52,25 @@ def test_a_schema_is_asked_for_once_while_the_cache_holds_it(served: SchemaRegis
     assert len(served.requests) == 4
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_not_followed_and_takes_no_password_along(
+    served: SchemaRegistry, status: int
+) -> None:
+    with SchemaRegistry() as other:
+        other.redirects = (status, f"http://me:mine@{other.address[7:]}/elsewhere")
+        served.redirects = (status, f"{other.address}/schemas/ids/1")
+        address = served.address.replace("://", "://user:secret@")
+        registry = Registry(address)
+        for ask in (lambda: registry.schema(1), lambda: registry.register("s", '"int"')):
+            with pytest.raises(RegistryError, match="is not followed: give the address") as told:
+                ask()
+            assert f"a redirect to {other.address} (HTTP {status})" in str(told.value)
+            assert "secret" not in str(told.value)
+        assert not other.requests
+        with pytest.raises(RegistryError, match=rf"redirect to {other.address} \("):
+            Registry(other.address).schema(1)
+
+
 def test_a_registry_that_is_busy_is_asked_again_up_to_a_bound(served: SchemaRegistry) -> None:
     number = served.add("s", '"int"')
     served.busy = 2

@@ -6,6 +6,7 @@
 
 Several addresses, parted by commas, are tried in turn; a name and a password may stand before the
 host. A schema's number never changes its meaning, so what was asked once is kept, up to a bound.
+Redirects are not followed: the name and the password are for the address that was given.
 """
 
 from __future__ import annotations
@@ -63,6 +64,14 @@ class _Refused(Exception):
     def __init__(self, status: int, words: str) -> None:
         super().__init__(words)
         self.status = status
+
+
+class _StaysHere(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        """None: the redirect is an answer like any other that is no schema."""
+
+
+_OPENER = urllib.request.build_opener(_StaysHere)
 
 
 class Registry:
@@ -194,10 +203,16 @@ class Registry:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(address, data, headers)
         try:
-            with urllib.request.urlopen(request, timeout=self._answer_seconds_max) as answer:
+            with _OPENER.open(request, timeout=self._answer_seconds_max) as answer:
                 content = answer.read(ANSWER_BYTES_MAX + 1)
         except urllib.error.HTTPError as fault:
             with fault:
+                if 300 <= fault.code < 400:
+                    raise RegistryError(
+                        f"The schema registry at {self.name} answers with a redirect to "
+                        f"{_origin(fault.headers.get('Location', ''))} (HTTP {fault.code}), which "
+                        "is not followed: give the address that it leads to"
+                    ) from None
                 raise _Refused(fault.code, _message(fault.read(ANSWER_BYTES_MAX))) from None
         if len(content) > ANSWER_BYTES_MAX:
             raise RegistryError(f"An answer of {self.name} is larger than {ANSWER_BYTES_MAX} bytes")
@@ -230,6 +245,16 @@ def _place(address: str) -> tuple[str, str | None]:
     user, at, host = parts.netloc.rpartition("@")
     place = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
     return place, base64.b64encode(unquote(user).encode()).decode() if at else None
+
+
+def _origin(location: str) -> str:
+    """What may be shown of an address that a server names: no log-in, no path, no line breaks."""
+    try:
+        parts = urlsplit(location)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    return f"{parts.scheme}://{host[:200]}" if host and host.isprintable() else "another path"
 
 
 def _message(content: bytes) -> str:

@@ -10,6 +10,7 @@ import base64
 import csv
 import io
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -46,6 +47,8 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 DOWNLOAD_RECORDS, DOWNLOAD_RECORDS_MAX = 10_000, 1_000_000
 DOWNLOAD_BYTES_MAX = 1 << 30
 SIGNED_OUT = "Whoever opened this has signed out."
+FORMULA_BEGINNINGS = "=+-@\t\r\n＝＋－＠"
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 FORMATS = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
 COLUMNS = ("partition", "offset", "timestamp", "key", "value", "headers", "key_base64",
            "value_base64")  # fmt: skip
@@ -236,13 +239,20 @@ def _csv_line(record: ConsumerRecord) -> bytes:
             record.partition,
             record.offset,
             record.timestamp,
-            words.get("key"),
-            words.get("value"),
+            _cell(words.get("key")),
+            _cell(words.get("value")),
             json.dumps(headers, ensure_ascii=False) if headers else "",
             words.get("key_base64"),
             words.get("value_base64"),
         )
     )
+
+
+def _cell(text: str | None) -> str | None:
+    """A spreadsheet would take the text of a stranger for a formula and carry it out: an apostrophe
+    before it says that it is text. JSON lines have every text as it is."""
+    is_formula = text and text[0] in FORMULA_BEGINNINGS and not _NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
 
 
 def _csv_note(note: str) -> bytes:
