@@ -125,7 +125,7 @@ ROWS = (
         EMPTY,
         DeleteGroup("g"),
         (GroupDeleted("g", 1),),
-        (Reply(TOKEN, None),),
+        (Reply(TOKEN, True),),
     ),
     Row(
         "an empty group without offsets dies by itself",

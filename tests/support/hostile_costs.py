@@ -25,6 +25,7 @@ from moldau.records.compression import Codec
 from moldau.testing.broker_process import BrokerProcess
 from moldau.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.wire.messages.group_admin import DeleteGroupsRequest
 from moldau.wire.messages.group_offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -54,6 +55,14 @@ from moldau.wire.messages.topics import (
     DeleteTopicState,
 )
 from moldau.wire.messages.transaction_admin import DescribeProducersRequest, TopicRequest
+from moldau.wire.messages.transactions import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
 from moldau.wire.request_framing import decode_response, encode_request
 from moldau.wire.schema import Message
 from tests.support.hostile_batches import batch_of_headers, batch_of_many, messages_of_old
@@ -64,7 +73,7 @@ HUGE_BYTES_MAX = 95_000_000
 WIDE_PARTITIONS = 100
 MANY_TOPICS = [f"topic-{n}" for n in range(2_000)]
 GROUP = "crowd"
-GROUP_PARTITIONS = 5_000
+GROUP_TOPIC, GROUP_PARTITIONS = "offsets", 5_000
 PRODUCERS = 20_000
 ANSWER_SECONDS_MAX = 120.0
 PAUSE_SECONDS = 0.002
@@ -186,6 +195,49 @@ def describe_configs() -> list[bytes]:
 def offset_fetch() -> list[bytes]:
     groups = [OffsetFetchRequestGroup(group_id=GROUP, topics=None) for _ in range(4_000)]
     return [request_of(9, 8, OffsetFetchRequest(groups=groups))]
+
+
+def offset_commits() -> list[bytes]:
+    rows = [
+        OffsetCommitRequestPartition(partition_index=n % WIDE_PARTITIONS, committed_offset=n)
+        for n in range(20_000)
+    ]
+    topics = [OffsetCommitRequestTopic(name=WIDE, partitions=rows)]
+    return [request_of(8, 8, OffsetCommitRequest(group_id=GROUP, topics=topics))] * 5
+
+
+def delete_group() -> list[bytes]:
+    return [request_of(42, 2, DeleteGroupsRequest(groups_names=[GROUP]))]
+
+
+def long_transaction(port: int, frames: list[bytes]) -> None:
+    """Of 19,980 partitions, then one more at a time, then its end."""
+    with Client(port) as client:
+        answer = client.ask(22, 1, InitProducerIdRequest(transactional_id=GROUP))
+        while getattr(answer, "producer_id") < 0:  # noqa: B009
+            client.ask(10, 1, FindCoordinatorRequest(key=GROUP, key_type=1))
+            ask = InitProducerIdRequest(transactional_id=GROUP, transaction_timeout_ms=60_000)
+            answer = client.ask(22, 1, ask)
+        assert isinstance(answer, InitProducerIdResponse)
+        producer = answer.producer_id, answer.producer_epoch
+        steps = [{"doomed-0": range(9_990), "doomed-1": range(9_990)}]
+        steps += [{WIDE: range(n, n + 1)} for n in range(WIDE_PARTITIONS)]
+        for step in steps:
+            topics = [AddPartitionsToTxnTopic(name=n, partitions=[*p]) for n, p in step.items()]
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=GROUP,
+                v3_and_below_producer_id=producer[0],
+                v3_and_below_producer_epoch=producer[1],
+                v3_and_below_topics=topics,
+            )
+            added = client.ask(24, 3, request)
+            assert isinstance(added, AddPartitionsToTxnResponse)
+            (*_, last) = added.results_by_topic_v3_and_below
+            assert last.results_by_partition[-1].partition_error_code == 0
+        client.ask(
+            26, 1, EndTxnRequest(transactional_id=GROUP, producer_id=producer[0], committed=True)
+        )
+        time.sleep(3.0)  # the markers
 
 
 def describe_producers() -> list[bytes]:
@@ -315,6 +367,9 @@ ATTACKS: dict[str, Attack] = {
     "Metadata, 4,900 names": Attack(lambda: metadata(4_900)),
     "DescribeConfigs, one broker 3,000 times": Attack(describe_configs),
     "OffsetFetch, one group 4,000 times": Attack(offset_fetch),
+    "OffsetCommit, 5 times 20,000 offsets": Attack(offset_commits),
+    "DeleteGroups, 20,000 offsets": Attack(delete_group),
+    "AddPartitionsToTxn, 19,980 and 100 times one": Attack(list, long_transaction),
     "Produce, 20,000 new producer ids": Attack(new_producers),
     "DescribeProducers, one partition 12 times": Attack(describe_producers),
     "Produce, 100 zstd bombs of 60 MB": Attack(zstd_bombs),
@@ -378,7 +433,14 @@ def prepare(port: int, attack: Attack) -> None:
     if attack.frames is long_answers:
         create(port, dict.fromkeys(MANY_TOPICS, 1))
     if attack.frames is offset_fetch:
-        commit_offsets(port)
+        commit_offsets(port, [GROUP_TOPIC])
+    if attack.frames is delete_group:
+        commit_offsets(port, [f"{GROUP_TOPIC}-{n}" for n in range(4)])
+    if attack.frames is offset_commits:
+        commit_offsets(port, [])
+    if attack.run is long_transaction:
+        for name in ("doomed-0", "doomed-1"):
+            create(port, {name: 9_990})
 
 
 def create(port: int, topics: dict[str, int], settings: dict[str, str] | None = None) -> None:
@@ -393,20 +455,21 @@ def create(port: int, topics: dict[str, int], settings: dict[str, str] | None = 
         client.ask(19, 5, CreateTopicsRequest(topics=rows, timeout_ms=60_000))
 
 
-def commit_offsets(port: int) -> None:
+def commit_offsets(port: int, topics: list[str]) -> None:
     """A group whose offsets make a long answer."""
-    create(port, {"offsets": GROUP_PARTITIONS})
+    for name in topics:
+        create(port, {name: GROUP_PARTITIONS})
     with Client(port) as client:
-        partitions = [
-            OffsetCommitRequestPartition(partition_index=n, committed_metadata="somewhere")
-            for n in range(GROUP_PARTITIONS)
-        ]
-        topic = OffsetCommitRequestTopic(name="offsets", partitions=partitions)
-        commit = OffsetCommitRequest(group_id=GROUP, topics=[topic])
-        find = FindCoordinatorRequest(key=GROUP)
-        client.ask(10, 1, find)
-        while not _is_committed(client.ask(8, 8, commit)):
-            time.sleep(0.1)
+        client.ask(10, 1, FindCoordinatorRequest(key=GROUP))
+        for name, count in {GOOD: 1, **dict.fromkeys(topics, GROUP_PARTITIONS)}.items():
+            partitions = [
+                OffsetCommitRequestPartition(partition_index=n, committed_metadata="somewhere")
+                for n in range(count)
+            ]
+            topic = OffsetCommitRequestTopic(name=name, partitions=partitions)
+            commit = OffsetCommitRequest(group_id=GROUP, topics=[topic])
+            while not _is_committed(client.ask(8, 8, commit)):
+                time.sleep(0.1)
 
 
 def _is_committed(response: Message) -> bool:

@@ -25,7 +25,7 @@ from moldau.storage.log_state.producer_state import ProducerStates
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-ENDS_PER_TURN = 100
+MARKERS_PER_TURN = 100
 """Written before others are served in between."""
 
 
@@ -90,17 +90,20 @@ class MarkerWriter:
         because other transactions wait behind these."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         begun: list[Writing] = []
-        for end in ends:
-            begun.append(self.begin(end))
-            if len(begun) % ENDS_PER_TURN == 0:
+        for number, end in enumerate(ends, 1):
+            begun.append(await self.begin(end))
+            if number % MARKERS_PER_TURN == 0:
                 await asyncio.sleep(0)
         return [await self.settled(each, deadline_ms) for each in begun]
 
-    def begin(self, end: TransactionEnd) -> Writing:
-        """Write the markers now; whether all are settled at once says the result."""
+    async def begin(self, end: TransactionEnd) -> Writing:
+        """Write the markers; whether all are settled then says the result. A marker that comes so
+        late that another coordinator has begun is refused: it carries the coordinator's epoch."""
         writing = Writing(end, {}, [], [], [], [])
-        for place in end.partitions:
+        for number, place in enumerate(end.partitions, 1):
             self._begin_at(writing, place)
+            if number % MARKERS_PER_TURN == 0:
+                await asyncio.sleep(0)
         return writing
 
     def _begin_at(self, writing: Writing, place: TopicPartition) -> None:

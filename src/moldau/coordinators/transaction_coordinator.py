@@ -190,16 +190,18 @@ class TransactionCoordinator(Coordinator):
         timeout_ms = self._config().request_timeout_ms
         if broker == self._node_id:
             for message, end in zip(messages, ends, strict=True):
-                self._write_here(message, end, timeout_ms)
+                await self._write_here(message, end, timeout_ms)
             return
         written = await self._write_at(broker, ends, timeout_ms)
         for message, results in zip(messages, written, strict=True):
             self._tell_machine(message.answer(results))
 
-    def _write_here(self, message: WriteMarkers, end: TransactionEnd, timeout_ms: Millis) -> None:
+    async def _write_here(
+        self, message: WriteMarkers, end: TransactionEnd, timeout_ms: Millis
+    ) -> None:
         """Each transaction waits for its own partitions: one that the in-sync replicas do not take
         holds up no other."""
-        writing = self._markers.begin(end)
+        writing = await self._markers.begin(end)
         if writing.is_settled:
             self._tell_machine(message.answer(writing.results))
             return

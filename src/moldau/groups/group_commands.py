@@ -169,7 +169,9 @@ class ListGroups(Command[tuple[ListedGroup, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroup(Command[None]):
+class DeleteGroup(Command[bool]):
+    """Whether it is gone: one with very many offsets loses some of them each time it is asked."""
+
     group_id: str
 
 

@@ -203,7 +203,7 @@ class GroupMachine:
         return offset_expiry.delete_group(group, self.offsets, token)
 
     def _forget(self, command: group_commands.ForgetTopics, token: Token, now: Now) -> Decision:
-        return offset_expiry.forget_topics(self.offsets, command, token)
+        return offset_expiry.forget_topics(self.offsets, command, token, now)
 
     def _expire_offsets(
         self, command: group_commands.ExpireOffsets, token: Token, now: Now

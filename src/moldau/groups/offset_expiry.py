@@ -84,22 +84,30 @@ def _can_go(group: Group, offsets: Offsets, expired_count: int) -> bool:
     )
 
 
-def forget_topics(offsets: Offsets, command: ForgetTopics, token: Token) -> Decision:
+def forget_topics(offsets: Offsets, command: ForgetTopics, token: Token, now: Now) -> Decision:
     """Also positions inside open transactions: there is nothing left to read."""
-    deleted = {topic.name: topic for topic in command.topics}
+    some = list(islice(_forgotten(offsets, command), REMOVALS_MAX))
     gone: dict[str, dict[TopicPartition, None]] = {}
-    for group_id, placed in offsets.committed.items():
-        for place, stored in placed.items():
-            if _is_of(stored.value, deleted.get(place.topic)):
-                gone.setdefault(group_id, {})[place] = None
-    for _, group_id, placed in offsets.in_transactions():
-        for place, stored in placed.items():
-            if _is_of(stored.value, deleted.get(place.topic)):
-                gone.setdefault(group_id, {})[place] = None
+    for group_id, place in some:
+        gone.setdefault(group_id, {})[place] = None
     found = tuple(
         group_facts.OffsetsRemoved(group_id, tuple(places)) for group_id, places in gone.items()
     )
-    return Decision(found, replies=(Reply(token, None),))
+    again = Timer(("forget", command.topics), now.monotonic_ms, command)
+    timers = (again,) if len(some) == REMOVALS_MAX else ()
+    return Decision(found, timers, (Reply(token, None),))
+
+
+def _forgotten(offsets: Offsets, command: ForgetTopics) -> Iterator[tuple[str, TopicPartition]]:
+    deleted = {topic.name: topic for topic in command.topics}
+    for group_id, placed in offsets.committed.items():
+        for place, stored in placed.items():
+            if _is_of(stored.value, deleted.get(place.topic)):
+                yield group_id, place
+    for _, group_id, placed in offsets.in_transactions():
+        for place, stored in placed.items():
+            if _is_of(stored.value, deleted.get(place.topic)):
+                yield group_id, place
 
 
 def _is_of(value: CommittedOffset, topic: DeletedTopic | None) -> bool:
@@ -107,8 +115,12 @@ def _is_of(value: CommittedOffset, topic: DeletedTopic | None) -> bool:
 
 
 def delete_group(group: Group, offsets: Offsets, token: Token) -> Decision:
-    """On request."""
-    places = tuple(offsets.places(group.group_id))
+    """On request. The group itself goes with the last of its offsets: whoever is killed in between
+    leaves a group with fewer of them, and the client has no answer yet."""
+    places = tuple(islice(offsets.places(group.group_id), REMOVALS_MAX + 1))
+    if len(places) > REMOVALS_MAX:
+        some = group_facts.OffsetsRemoved(group.group_id, places[:REMOVALS_MAX])
+        return Decision((some,), replies=(Reply(token, False),))
     removed = (group_facts.OffsetsRemoved(group.group_id, places),) if places else ()
     deleted = group_facts.GroupDeleted(group.group_id, group.generation)
-    return Decision((*removed, deleted), group.timers_of_deletion(), (Reply(token, None),))
+    return Decision((*removed, deleted), group.timers_of_deletion(), (Reply(token, True),))

@@ -117,6 +117,9 @@ def _topics(transaction: Transaction) -> list[PartitionsSchema] | None:
     if transaction.state is State.EMPTY:
         return None
     by_topic: dict[str, list[int]] = {}
-    for topic, partition in sorted(transaction.partitions):
+    for topic, partition in transaction.partitions:
         by_topic.setdefault(topic, []).append(partition)
-    return [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in by_topic.items()]
+    return [
+        PartitionsSchema(topic=topic, partition_ids=sorted(by_topic[topic]))
+        for topic in sorted(by_topic)
+    ]

@@ -147,13 +147,51 @@ def test_offsets_of_deleted_topics_are_forgotten() -> None:
     assert not readers.machine.offsets.is_in_transaction(GROUP)
 
 
+def test_very_many_offsets_of_a_deleted_topic_are_forgotten_in_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(offset_expiry, "REMOVALS_MAX", 3)
+    readers = coordinator()
+    rows = tuple(OffsetRow(TopicPartition("orders", n), 1) for n in range(5))
+    for group_id in ("a", "b"):
+        readers.ask(group_commands.CommitOffsets(group_id, (*rows, OffsetRow(OTHER, 1))))
+    # The same places once more: they are removed together with what is committed there.
+    readers.ask(group_commands.CommitTransactionalOffsets("a", 7, 0, rows))
+    readers.ask(group_commands.ForgetTopics((DeletedTopic("orders", b"o" * 16),)))
+    removed = readers.happened(group_facts.OffsetsRemoved)
+    assert sum(len(fact.places) for fact in removed) == 3
+    for _ in range(5):
+        readers.pass_ms(0)
+    assert not readers.timers
+    for group_id in ("a", "b"):
+        assert list(readers.machine.offsets.of_group(group_id)) == [OTHER]
+    assert not readers.machine.offsets.is_in_transaction("a")
+
+
+def test_a_group_with_very_many_offsets_is_deleted_in_several_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(offset_expiry, "REMOVALS_MAX", 3)
+    readers = coordinator()
+    rows = tuple(OffsetRow(TopicPartition("orders", n), 1) for n in range(7))
+    readers.ask(group_commands.CommitOffsets(GROUP, rows))
+    assert readers.ask(group_commands.DeleteGroup(GROUP)) is False
+    readers.restart()
+    assert len(readers.machine.offsets.of_group(GROUP)) == 4
+    assert readers.ask(group_commands.DeleteGroup(GROUP)) is False
+    assert readers.ask(group_commands.DeleteGroup(GROUP)) is True
+    assert not readers.machine.groups
+    readers.restart()
+    assert not readers.machine.groups
+
+
 def test_a_group_is_deleted_on_request_with_all_that_it_had() -> None:
     readers = coordinator()
     readers.commit(1)
     row = OffsetRow(OTHER, 2)
     readers.ask(group_commands.CommitTransactionalOffsets(GROUP, 7, 0, (row,)))
     readers.join(new_member_id="c-1", member_id_required=True)
-    assert readers.ask(group_commands.DeleteGroup(GROUP)) is None
+    assert readers.ask(group_commands.DeleteGroup(GROUP)) is True
     assert not readers.machine.groups
     assert not readers.timers
     readers.restart()

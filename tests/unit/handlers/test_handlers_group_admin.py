@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from moldau.groups import offset_expiry
 from moldau.groups.group_commands import CommitOffsets, OffsetRow
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
@@ -140,6 +141,23 @@ def test_every_version_deletes_empty_groups(version: int, tmp_path: Path) -> Non
         }
         heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
         assert (await node.call(heartbeat, 4)).error_code == Error.NONE
+        (row,) = (await node.call(ListGroupsRequest(), LIST)).groups
+        assert row.group_id == "g"
+
+    on_a_node(scenario, tmp_path)
+
+
+def test_a_group_with_very_many_offsets_is_gone_when_its_deletion_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_expiry, "REMOVALS_MAX", 3)
+
+    async def scenario(node: Node, member_id: str) -> None:
+        await node.create_topic("wide", 10)
+        rows = tuple(OffsetRow(TopicPartition("wide", n), n) for n in range(10))
+        await node.on.groups.submit("simple", CommitOffsets("simple", rows))
+        response = await node.call(DeleteGroupsRequest(groups_names=["simple"]), DELETE)
+        assert [row.error_code for row in response.results] == [Error.NONE]
         (row,) = (await node.call(ListGroupsRequest(), LIST)).groups
         assert row.group_id == "g"
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moldau.groups.group_commands import CommitTransactionalOffsets, EndTransaction, OffsetRow
-from moldau.handlers.groups.offset_commit import txn_offset_commit
+from moldau.handlers.groups import offset_commit
 from moldau.handlers.request_context import RequestContext
-from moldau.model.errors import Error
+from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.wire.messages.group_offsets import (
     OffsetCommitRequest,
@@ -291,9 +293,104 @@ def test_offsets_are_deleted_with_an_answer_for_every_place(tmp_path: Path) -> N
     on_a_node(scenario, tmp_path)
 
 
-def txn_request(group_id: str, name: str = "orders") -> TxnOffsetCommitRequest:
-    row = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)
-    topic = TxnOffsetCommitRequestTopic(name=name, partitions=[row])
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_many_offsets_are_given_to_the_coordinator_some_at_a_time(
+    in_transaction: bool, tmp_path: Path
+) -> None:
+    """One step of its machine holds everybody else up."""
+
+    async def scenario(node: Node, topic_id: bytes) -> None:
+        count = 2 * offset_commit.ROWS_PER_STEP + 1
+        await node.create_topic("wide", count)
+        steps = steps_of(node)
+        if in_transaction:
+            request = txn_request("g", "wide", range(count))
+            ctx = RequestContext(28, 3, "test", "PLAINTEXT")
+            told = errors(await offset_commit.txn_offset_commit(request, ctx, node.on))
+            await node.on.groups.submit("g", EndTransaction(7, 0, 0, committed=True))
+        else:
+            places = [("wide", NO_TOPIC_ID, n, n) for n in range(count)]
+            told = errors(await node.call(commit_request(*places), 9))
+        assert told == [Error.NONE] * count
+        assert steps == [offset_commit.ROWS_PER_STEP, offset_commit.ROWS_PER_STEP, 1]
+        assert await stored(node) == {n: n for n in range(count)}
+
+    on_a_node(scenario, tmp_path)
+
+
+def test_what_the_coordinator_says_of_one_step_is_told_of_its_rows_alone(tmp_path: Path) -> None:
+    async def scenario(node: Node, topic_id: bytes) -> None:
+        count = 2 * offset_commit.ROWS_PER_STEP
+        await node.create_topic("wide", count)
+        submit, steps = node.on.groups.submit, steps_of(node)
+
+        def loses_its_role(group_id: str, command: Any) -> asyncio.Future[Any]:
+            if not steps:
+                return submit(group_id, command)
+            refused: asyncio.Future[Any] = node.loop.create_future()
+            refused.set_exception(ApiError(Error.NOT_LEADER_OR_FOLLOWER, "elsewhere"))
+            return refused
+
+        node.on.groups.submit = loses_its_role  # type: ignore[method-assign]
+        places = [("wide", NO_TOPIC_ID, n, n) for n in range(count)]
+        told = errors(await node.call(commit_request(*places), 9))
+        half = count // 2
+        assert told == [Error.NONE] * half + [Error.NOT_COORDINATOR] * half
+        del node.on.groups.submit
+        assert len(await stored(node)) == half
+
+    on_a_node(scenario, tmp_path)
+
+
+def test_many_offsets_are_deleted_some_at_a_time(tmp_path: Path) -> None:
+    async def scenario(node: Node, topic_id: bytes) -> None:
+        count = offset_commit.ROWS_PER_STEP + 1
+        await node.create_topic("wide", count)
+        await node.call(commit_request(*[("wide", NO_TOPIC_ID, n, n) for n in range(count)]), 9)
+        steps = steps_of(node)
+        rows = [OffsetDeleteRequestPartition(partition_index=n) for n in range(count)]
+        topics = [OffsetDeleteRequestTopic(name="wide", partitions=rows)]
+        response = await node.call(OffsetDeleteRequest(group_id="g", topics=topics), 0)
+        assert (response.error_code, set(errors(response))) == (Error.NONE, {Error.NONE})
+        assert steps == [offset_commit.ROWS_PER_STEP, 1]
+        assert await stored(node) == {}
+
+    on_a_node(scenario, tmp_path)
+
+
+def steps_of(node: Node) -> list[int]:
+    """How many rows the coordinator was given with each command, from now on."""
+    steps: list[int] = []
+    shards = node.on.groups
+    submit_to = shards.submit_to
+
+    def noting(partition: int, command: Any) -> asyncio.Future[Any]:
+        rows = getattr(command, "offsets", getattr(command, "places", None))
+        if rows is not None:
+            steps.append(len(rows))
+        return submit_to(partition, command)
+
+    shards.submit_to = noting  # type: ignore[method-assign]
+    return steps
+
+
+async def stored(node: Node) -> dict[int, int]:
+    request = OffsetFetchRequest(group_id="g", topics=None)
+    return {
+        row.partition_index: row.committed_offset
+        for topic in (await node.call(request, 7)).topics
+        for row in topic.partitions
+    }
+
+
+def txn_request(
+    group_id: str, name: str = "orders", partitions: Iterable[int] = (0,)
+) -> TxnOffsetCommitRequest:
+    rows = [
+        TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=partition)
+        for partition in partitions
+    ]
+    topic = TxnOffsetCommitRequestTopic(name=name, partitions=rows)
     return TxnOffsetCommitRequest(
         transactional_id="t", group_id=group_id, producer_id=7, producer_epoch=0, topics=[topic]
     )
@@ -305,7 +402,7 @@ def test_offsets_in_transactions_are_checked_and_held_back(version: int, tmp_pat
         ctx = RequestContext(28, version, "test", "PLAINTEXT")
 
         async def told(request: TxnOffsetCommitRequest) -> list[int]:
-            return errors(await txn_offset_commit(request, ctx, node.on))
+            return errors(await offset_commit.txn_offset_commit(request, ctx, node.on))
 
         assert await told(txn_request("")) == [Error.INVALID_GROUP_ID]
         assert await told(txn_request("g", "nothing")) == [Error.UNKNOWN_TOPIC_OR_PARTITION]

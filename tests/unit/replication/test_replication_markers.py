@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from moldau.coordinators.local_markers import MarkerWriter, TransactionEnd
+from moldau.coordinators.local_markers import MARKERS_PER_TURN, MarkerWriter, TransactionEnd
 from moldau.model.cluster import PartitionImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import TopicPartition
@@ -96,6 +96,29 @@ def test_a_stale_coordinator_and_a_stale_producer_are_refused(tmp_path: Path) ->
         assert good == {PLACE: Error.NONE}
         (fenced,) = await markers.write([end(PLACE, epoch=4, coordinator_epoch=4)], TIMEOUT_MS)
         assert fenced == {PLACE: Error.TRANSACTION_COORDINATOR_FENCED}
+
+    play(scenario, tmp_path)
+
+
+def test_others_have_turns_while_many_markers_of_one_transaction_are_written(
+    tmp_path: Path,
+) -> None:
+    async def scenario(node: Node) -> None:
+        count = 2 * MARKERS_PER_TURN + 1
+        await node.create_topic("t", count)
+        places = [TopicPartition("t", n) for n in range(count)]
+        written: list[int] = []
+
+        def look() -> None:
+            logs = [node.replicas.find(*place).log for place in places]
+            written.append(sum(log.offset_end for log in logs))
+            if written[-1] < count:
+                node.loop.call_soon(look)
+
+        writing = node.loop.create_task(writer(node).write([end(*places)], TIMEOUT_MS))
+        node.loop.call_soon(look)
+        assert await writing == [dict.fromkeys(places, Error.NONE)]
+        assert written[:2] == [MARKERS_PER_TURN, 2 * MARKERS_PER_TURN]
 
     play(scenario, tmp_path)
 

@@ -1,12 +1,15 @@
 """OffsetCommit, TxnOffsetCommit and OffsetDelete: positions that groups keep.
 
-Topics that do not exist are refused here, row by row; the coordinator sees only the others.
+Topics that do not exist are refused here, row by row; the coordinator sees only the others, some
+hundreds at a time: a step of its machine holds the loop from the decision to the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from moldau.coordinators.coordinator_errors import told_of_commit, told_to_client
 from moldau.groups.group_commands import (
@@ -15,7 +18,8 @@ from moldau.groups.group_commands import (
     DeleteOffsets,
     OffsetRow,
 )
-from moldau.handlers.request_slices import in_turns
+from moldau.groups.group_results import PartitionResult
+from moldau.handlers.request_slices import Turn, in_turns
 from moldau.model.cluster import ClusterImage
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import NO_TOPIC_ID, TopicId, TopicPartition
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 GROUP_NOT_FOUND_SINCE = 9
 """The version of OffsetCommit from which clients know GROUP_ID_NOT_FOUND."""
 TOPIC_IDS_SINCE = 10
+ROWS_PER_STEP = 500
 ROWS_THAT_FIT = 5_000
 RECORD_BYTES_MIN = 42
 """Of a committed offset in the log, its group's name apart: 7 around it, 11 of key, 24 of value."""
@@ -99,7 +104,7 @@ async def offset_commit(
         request.retention_time_ms,
         Error.GROUP_ID_NOT_FOUND if knows_group_error else Error.ILLEGAL_GENERATION,
     )
-    errors = await _commit(request.group_id, command, on)
+    errors = await _commit(request.group_id, command, on, told_of_commit)
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -133,12 +138,15 @@ async def txn_offset_commit(
         request.member_id,
         request.group_instance_id,
     )
-    if not request.group_id:
-        errors: _Errors = Error.INVALID_GROUP_ID
-    else:
-        errors = await _commit(request.group_id, command, on)
-    if errors is Error.COORDINATOR_LOAD_IN_PROGRESS and ctx.api_version < LOADING_ERROR_SINCE:
-        errors = Error.COORDINATOR_NOT_AVAILABLE
+
+    def told(error: Error) -> Error:
+        if error is Error.COORDINATOR_LOAD_IN_PROGRESS and ctx.api_version < LOADING_ERROR_SINCE:
+            return Error.COORDINATOR_NOT_AVAILABLE
+        return told_of_commit(error)
+
+    errors: _Errors = Error.INVALID_GROUP_ID
+    if request.group_id:
+        errors = await _commit(request.group_id, command, on, told)
     return TxnOffsetCommitResponse(
         topics=[
             TxnOffsetCommitResponseTopic(
@@ -185,17 +193,54 @@ async def _rows_to_commit(
 
 
 async def _commit(
-    group_id: str, command: CommitOffsets | CommitTransactionalOffsets, on: Services
+    group_id: str,
+    command: CommitOffsets | CommitTransactionalOffsets,
+    on: Services,
+    told: Callable[[Error], Error],
 ) -> _Errors:
     if not command.offsets:
         return {}
     try:
         if len(command.offsets) > ROWS_THAT_FIT:
             _check_size(group_id, len(command.offsets), on)
-        rows = await on.groups.stored(on.groups.submit(group_id, command))
+        begun = await _in_steps(
+            command.offsets,
+            lambda rows: on.groups.submit(group_id, replace(command, offsets=rows)),
+            on,
+        )
     except ApiError as refusal:
-        return told_of_commit(refusal.error)
-    return {row.place: row.error for row in rows}
+        return told(refusal.error)
+    deadline_ms = on.groups.deadline()
+    errors: dict[TopicPartition, Error] = {}
+    for rows, future in begun:
+        try:
+            for row in await on.groups.stored(future, deadline_ms):
+                errors[row.place] = row.error
+        except ApiError as refusal:
+            errors.update(dict.fromkeys((row.place for row in rows), told(refusal.error)))
+    return errors
+
+
+Asked = TypeVar("Asked")
+Told = TypeVar("Told")
+_Begun = list[tuple[tuple[Asked, ...], "asyncio.Future[Told]"]]
+
+
+async def _in_steps(
+    rows: tuple[Asked, ...],
+    submit: Callable[[tuple[Asked, ...]], asyncio.Future[Told]],
+    on: Services,
+) -> _Begun[Asked, Told]:
+    """Gives the coordinator all rows, and others a turn in between. The next request of the same
+    client does not begin before that, so it cannot be overtaken by what is left of this one."""
+    turn = Turn(on.clock)
+    begun = []
+    for start in range(0, len(rows), ROWS_PER_STEP):
+        if start and turn.is_over():
+            await turn.rest()
+        step = rows[start : start + ROWS_PER_STEP]
+        begun.append((step, submit(step)))
+    return begun
 
 
 def _check_size(group_id: str, count: int, on: Services) -> None:
@@ -224,21 +269,27 @@ async def offset_delete(
     if not request.group_id:
         return OffsetDeleteResponse(error_code=Error.INVALID_GROUP_ID)
     image = on.image()
+    asked = [
+        (topic.name, row.partition_index) for topic in request.topics for row in topic.partitions
+    ]
     errors = {
-        TopicPartition(topic.name, row.partition_index): _named(image, topic.name).refusal(
-            row.partition_index
-        )
-        for topic in request.topics
-        for row in topic.partitions
+        TopicPartition(name, partition): _named(image, name).refusal(partition)
+        async for name, partition in in_turns(asked, on.clock)
     }
     places = tuple(place for place, error in errors.items() if error is Error.NONE)
+
+    def submit(step: tuple[TopicPartition, ...]) -> asyncio.Future[tuple[PartitionResult, ...]]:
+        return on.groups.submit(request.group_id, DeleteOffsets(request.group_id, step))
+
+    # Also without a known partition: what is wrong with the group comes first.
+    begun = await _in_steps(places, submit, on) or [(places, submit(places))]
+    deadline_ms = on.groups.deadline()
     try:
-        # Also without a known partition: what is wrong with the group comes first.
-        command = DeleteOffsets(request.group_id, places)
-        rows = await on.groups.stored(on.groups.submit(request.group_id, command))
+        for _, future in begun:
+            rows = await on.groups.stored(future, deadline_ms)
+            errors.update(rows)
     except ApiError as refusal:
         return OffsetDeleteResponse(error_code=told_to_client(refusal.error))
-    errors.update(rows)
     return OffsetDeleteResponse(
         topics=[
             OffsetDeleteResponseTopic(
@@ -248,9 +299,9 @@ async def offset_delete(
                         partition_index=row.partition_index,
                         error_code=errors[TopicPartition(topic.name, row.partition_index)],
                     )
-                    for row in topic.partitions
+                    async for row in in_turns(topic.partitions, on.clock)
                 ],
             )
-            for topic in request.topics
+            async for topic in in_turns(request.topics, on.clock)
         ]
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from moldau.coordinators.local_markers import TransactionEnd
 from moldau.handlers.request_context import RequestContext
-from moldau.handlers.request_slices import Turn
+from moldau.handlers.request_slices import Turn, in_turns
 from moldau.handlers.services import Services
 from moldau.model.errors import Error
 from moldau.model.names import TopicPartition
@@ -27,7 +27,7 @@ async def write_txn_markers(
     turn = Turn(on.clock)
     ends = []
     for marker in request.markers:
-        ends.append(_end_of(marker))
+        ends.append(await _end_of(marker, on))
         if turn.is_over():
             await turn.rest()
     written = await on.markers.write(ends, on.config.request_timeout_ms)
@@ -35,15 +35,15 @@ async def write_txn_markers(
     for marker, results in zip(request.markers, written, strict=True):
         topics = []
         for topic in marker.topics:
-            topics.append(_outcome_of(topic, results))
+            topics.append(await _outcome_of(topic, results, on))
             if turn.is_over():
                 await turn.rest()
         rows.append(WritableTxnMarkerResult(producer_id=marker.producer_id, topics=topics))
     return WriteTxnMarkersResponse(markers=rows)
 
 
-def _outcome_of(
-    topic: WritableTxnMarkerTopic, results: Mapping[TopicPartition, Error]
+async def _outcome_of(
+    topic: WritableTxnMarkerTopic, results: Mapping[TopicPartition, Error], on: Services
 ) -> WritableTxnMarkerTopicResult:
     return WritableTxnMarkerTopicResult(
         name=topic.name,
@@ -51,24 +51,23 @@ def _outcome_of(
             WritableTxnMarkerPartitionResult(
                 partition_index=index, error_code=results[TopicPartition(topic.name, index)]
             )
-            for index in topic.partition_indexes
+            async for index in in_turns(topic.partition_indexes, on.clock)
         ],
     )
 
 
-def _end_of(marker: WritableTxnMarker) -> TransactionEnd:
+async def _end_of(marker: WritableTxnMarker, on: Services) -> TransactionEnd:
+    named = (
+        TopicPartition(topic.name, index)
+        for topic in marker.topics
+        for index in topic.partition_indexes
+    )
     return TransactionEnd(
         marker.producer_id,
         marker.producer_epoch,
         marker.transaction_result,
         marker.coordinator_epoch,
         marker.transaction_version,
-        tuple(
-            # Each once, however often it is named.
-            dict.fromkeys(
-                TopicPartition(topic.name, index)
-                for topic in marker.topics
-                for index in topic.partition_indexes
-            )
-        ),
+        # Each once, however often it is named.
+        tuple({place: None async for place in in_turns(named, on.clock)}),
     )
