@@ -47,6 +47,7 @@ LINES = {
     "client-metrics": "--list",
     "snapshot": "list",
     "fork": "--dir {fork}",
+    "sql": "select(1)",
     "backup": "--target-dir {backup} --snapshot",
 }
 GOES_ON = {"console-producer"}

@@ -37,6 +37,7 @@ COMMANDS = {
     "console-producer": ("moldau.cli.records.console_producer", "send lines as records"),
     "console-consumer": ("moldau.cli.records.console_consumer", "print records as they arrive"),
     "consumer-groups": ("moldau.cli.groups.consumer_groups", "show lag, reset and delete groups"),
+    "sql": ("moldau.cli.records.sql", "ask a cluster in SQL: every topic is a table"),
     "get-offsets": ("moldau.cli.records.get_offsets", "show offsets of partitions"),
     "delete-records": ("moldau.cli.records.delete_records", "cut the beginning off partitions"),
     "log-dirs": ("moldau.cli.files.log_dirs", "show the size of partitions on disk"),

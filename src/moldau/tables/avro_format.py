@@ -90,7 +90,7 @@ class Avro:
                 return
             raise TableError(
                 f"{place(places[0])} does not begin as Avro with a schema's number does: leave the"
-                ' registry out, or read with malformed="null"'
+                " registry out, or have null in its place (malformed)"
             )
         self._read(rows, PREFIX_BYTES, column, places, int.from_bytes(head[1:], "big"), place)
 

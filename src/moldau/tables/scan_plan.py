@@ -60,7 +60,9 @@ class ScanPlan:
         if spec.offsets is not None:
             ends = self._given(spec.offsets, starts, ends)
         if spec.time_ms is not None:
-            later = self._client.at_timestamps(dict.fromkeys(partitions, spec.time_ms + 1))
+            # To a broker negative numbers are not times.
+            after_ms = max(spec.time_ms + 1, 0)
+            later = self._client.at_timestamps(dict.fromkeys(partitions, after_ms))
             ends = {tp: min(end, later[tp]) if later[tp] >= 0 else end for tp, end in ends.items()}
         return {tp: (starts[tp], max(ends[tp], starts[tp])) for tp in sorted(partitions)}
 

@@ -182,7 +182,7 @@ class Json:
                     reason = str(fault).partition("\n")[0].removeprefix("JSON parse error: ")
                     raise TableError(
                         f"{place(row)} does not fit the schema as JSON: {reason}; correct the"
-                        ' schema, or read with malformed="null"'
+                        " schema, or have null in its place (malformed)"
                     ) from None
                 table = self._parsed(pa.py_buffer(b"{}"))
             pieces.append(table)
