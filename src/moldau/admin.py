@@ -48,6 +48,7 @@ from moldau.client.admin.group_admin_results import (
     TransactionListing,
 )
 from moldau.client.admin.group_offsets_admin import GroupOffsets
+from moldau.client.admin.own.snapshots_admin import SnapshotInfo
 from moldau.client.admin.quotas_admin import Entity, QuotaFilter, QuotaMatch
 from moldau.client.admin.security_admin import (
     Acl,
@@ -55,7 +56,6 @@ from moldau.client.admin.security_admin import (
     ScramCredential,
     ScramMechanism,
 )
-from moldau.client.admin.snapshots_admin import SnapshotInfo
 from moldau.client.admin.tokens_admin import DelegationToken
 from moldau.client.consumer.consumer_records import OffsetAndMetadata
 from moldau.client.network.network_client import Node

@@ -20,7 +20,7 @@ from moldau import ConsumerRecord
 from moldau.admin import ConfigResource, NewTopic, TopicPartition
 from moldau.backup.batch_files import Reading
 from moldau.client.admin.admin_core import AdminCore
-from moldau.client.admin.restores_admin import TopicToRestore
+from moldau.client.admin.own.restores_admin import TopicToRestore
 from moldau.testing.broker_process import BrokerProcess
 from moldau.testing.local_broker import LocalBroker
 from tests.support import seeds

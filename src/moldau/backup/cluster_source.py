@@ -11,6 +11,7 @@ from moldau.backup.backup_faults import BackupFault
 from moldau.client.admin.admin_core import AdminCore
 from moldau.client.admin.admin_results import ConfigResource, ConfigSource, OffsetSpec
 from moldau.client.shared.client_errors import KafkaError, error_for
+from moldau.config.topic_config import MIRROR_SOURCE
 from moldau.model.errors import Error
 from moldau.model.names import NO_TOPIC_ID, TopicPartition
 from moldau.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -92,7 +93,10 @@ class ClusterSource:
             found[resource.name] = {
                 entry.name: entry.value
                 for entry in entries.values()
-                if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG and entry.value is not None
+                if entry.source is ConfigSource.DYNAMIC_TOPIC_CONFIG
+                and entry.value is not None
+                # What comes back from a backup repeats nobody.
+                and entry.name != MIRROR_SOURCE
             }
         return found
 

@@ -18,7 +18,7 @@ from moldau.backup.moments import GroupRow
 from moldau.backup.progress import Progress
 from moldau.backup.restore_plan import Plan, PlannedPartition, PlannedTopic
 from moldau.backup.restored_batches import RestoredBatches, Sum
-from moldau.client.admin.restores_admin import TopicToRestore
+from moldau.client.admin.own.restores_admin import TopicToRestore
 from moldau.client.consumer.consumer_records import OffsetAndMetadata
 from moldau.client.shared.client_errors import KafkaError
 from moldau.model.errors import Error

@@ -28,7 +28,7 @@ from moldau.broker.log_jobs import follow_failures, plan_cleaner, plan_log_jobs
 from moldau.broker.log_opening import logs_of, was_left_uncleanly
 from moldau.broker.machine_environment import Surroundings
 from moldau.broker.monitoring.opening import monitoring_of, telemetry_of
-from moldau.broker.restore_parts import RestoreParts
+from moldau.broker.restore_parts import add_lone_parts
 from moldau.broker.segment_scrubber import Scrubber, ScrubberParts, plan_scrubber
 from moldau.broker.snapshot_parts import SnapshotParts, add_cluster_snapshots
 from moldau.broker.topic_settings import TopicSettings, dynamic_overrides
@@ -202,7 +202,7 @@ class Broker:
         )
         services = self._new_services(controller, lambda: controller.image, self._replicas)
         services.snapshots = SnapshotParts(self._logs, self._replicas, self._metadata, services)
-        services.restores = RestoreParts(self._logs, controller, services, lambda: self.config)
+        add_lone_parts(services, self._logs, controller, lambda: self.config)
         self._server, bound = self._new_server(services)
         controller.on_image(self._follow)
         self._replicas.pending.on_internal = self._follow_roles

@@ -1,4 +1,5 @@
-"""What topics are restored with on a broker that stands alone. Loaded when somebody restores."""
+"""What topics are restored and mirrored with on a broker that stands alone. Loaded when somebody
+asks for it."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from moldau.handlers.services import Services
 from moldau.storage.directories.log_store import LogStore
 
 if TYPE_CHECKING:
+    from moldau.cluster.mirrors import Mirrors
     from moldau.storage.restores.restoring import ReadyTopic, Restores
 
 
@@ -61,3 +63,36 @@ class RestoreParts:
         if last >= 0:
             await self._controller.pass_producer_ids(last)
             self._services.producer_ids.pass_by(last)
+
+
+class MirrorParts:
+    def __init__(self, controller: LoneController, services: Services) -> None:
+        self._controller = controller
+        self._services = services
+        self._mirrors: Mirrors | None = None
+
+    def __call__(self) -> Mirrors:
+        if self._mirrors is None:
+            from moldau.cluster.mirrors import Mirrors
+
+            services = self._services
+            self._mirrors = Mirrors(
+                services.replicas,
+                self._controller,
+                image=services.image,
+                clock=services.clock,
+                producer_id_next=services.producer_ids.next,
+                pass_by=services.producer_ids.pass_by,
+            )
+        return self._mirrors
+
+
+def add_lone_parts(
+    services: Services,
+    logs: LogStore,
+    controller: LoneController,
+    config: Callable[[], BrokerConfig],
+) -> None:
+    """What only a broker that stands alone can be asked for."""
+    services.restores = RestoreParts(logs, controller, services, config)
+    services.mirrors = MirrorParts(controller, services)

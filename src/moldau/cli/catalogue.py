@@ -85,6 +85,7 @@ COMMANDS = {
         "keep what a cluster holds in a directory, and prove it",
     ),
     "restore": ("moldau.cli.backup.restore", "bring topics and groups back from a backup"),
+    "mirror": ("moldau.cli.mirror.mirror", "repeat topics of another cluster, and change over"),
     "pipeline": ("moldau.cli.pipeline", "look into pipelines on Spark"),
     "jmx": ("moldau.cli.servers.jmx", "print a broker's metrics by the names of MBeans"),
     "run-class": ("moldau.cli.run_class", "run a tool or a demo by its class"),

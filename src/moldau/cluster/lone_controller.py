@@ -29,6 +29,7 @@ from moldau.controller.controller_machine import (
     AllocateProducerIds,
     AlterConfigs,
     AlterPartitionReassignments,
+    ChangeMirrors,
     ControllerMachine,
     CreatePartitions,
     CreateTopics,
@@ -53,6 +54,7 @@ from moldau.model.names import NO_TOPIC_ID, TopicId, TopicPartition, uuid_text
 if TYPE_CHECKING:
     from moldau.controller.rules.feature_rules import FeatureUpdate
     from moldau.controller.rules.leader_elections import Election
+    from moldau.controller.rules.mirror_rules import MirrorChange
     from moldau.controller.rules.reassignment_rules import Move
 
 ImageListener = Callable[[ClusterImage, ClusterImage], None]
@@ -199,6 +201,10 @@ class LoneController:
     ) -> None:
         """Raises the refusal: features change together or not at all."""
         await self._submit(UpdateFeatures(tuple(updates), validate_only))
+
+    async def change_mirrors(self, changes: Sequence[MirrorChange]) -> None:
+        """Raises ApiError; then none has changed."""
+        await self._submit(ChangeMirrors(tuple(changes)))
 
     async def quorum(self) -> Quorum:
         assert self._term is not None

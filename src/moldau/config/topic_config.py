@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from moldau.config.broker_config import BrokerConfig
 
 NO_TIERING = "there is no tiered storage"
+MIRROR_SOURCE = "mirror.source"
+"""What the topic repeats; `mirror_source.py` reads it."""
 
 # Rows stay compact, so that the table can be read as one.
 # fmt: off
@@ -142,6 +144,11 @@ class TopicConfig(Settings):
         "follower.replication.throttled.replicas", (), check=throttled_replicas,
         doc="Replicas whose replication is slowed down on the follower, as partition:broker "
             "pairs, or *.")
+
+    mirror_source: str = setting(
+        MIRROR_SOURCE, "", hidden=True,
+        doc="The topic of another cluster that this one repeats, as cluster/id/name; it is written "
+            "to by `moldau mirror` alone, which also sets and removes this.")
 
     # Tiered storage
     remote_storage_enable: bool = setting(

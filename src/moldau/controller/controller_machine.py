@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     # Rules that are rarely asked for are read when they are: a start is short.
     from moldau.controller.rules.feature_rules import FeatureUpdate
     from moldau.controller.rules.leader_elections import Election
+    from moldau.controller.rules.mirror_rules import MirrorChange
     from moldau.controller.rules.reassignment_rules import Move
 
 
@@ -76,6 +77,12 @@ class ElectLeaders(Command[list[ApiError | None]]):
     partitions: tuple[TopicPartition, ...]
 
 
+class ChangeMirrors(Command[None]):
+    """All or none of them."""
+
+    changes: tuple[MirrorChange, ...]
+
+
 class UpdateFeatures(Command[None]):
     updates: tuple[FeatureUpdate, ...]
     validate_only: bool = False
@@ -112,6 +119,8 @@ class ControllerMachine:
                 return self._reassign(command, token)
             case ElectLeaders():
                 return self._elect(command, token)
+            case ChangeMirrors(changes):
+                return self._change_mirrors(changes, token)
             case UpdateFeatures(updates, validate_only):
                 return self._update_features(updates, validate_only, token)
             case RegisterBroker(node):
@@ -216,6 +225,11 @@ class ControllerMachine:
             except ApiError as refusal:
                 rows.append(refusal)
         return Decision(partitions.facts(), replies=(Reply(token, rows),))
+
+    def _change_mirrors(self, changes: Sequence[MirrorChange], token: Token) -> Decision:
+        from moldau.controller.rules.mirror_rules import changed
+
+        return changed(self.state, changes, token)
 
     def _update_features(
         self, updates: Sequence[FeatureUpdate], validate_only: bool, token: Token

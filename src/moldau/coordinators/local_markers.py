@@ -109,6 +109,10 @@ class MarkerWriter:
     def _begin_at(self, writing: Writing, place: TopicPartition) -> None:
         try:
             replica = self._replicas.find(*place)
+            if replica.is_mirror:
+                # Nothing of a transaction of this cluster is in it, or that is cut off.
+                writing.results[place] = Error.NONE
+                return
             if replica.producers is None:
                 # In the transaction, but never written to by it.
                 writing.at_rest.append((place, replica))

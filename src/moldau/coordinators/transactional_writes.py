@@ -245,6 +245,8 @@ class TransactionalWrites:
                     name = self._replicas.name_of(topic.topic_id) if has_id else topic.name
                     replica = self._replicas.find(name, data.index)
                     replica.partition.check_leader()
+                    if replica.is_mirror:
+                        continue
                 except ApiError:
                     continue
                 writes.append(_Write(TopicPartition(name, data.index), replica, header))

@@ -117,4 +117,11 @@ GUARDS: Mapping[int, Guard] = {
     20010: needs(Operation.CLUSTER_ACTION),
     20011: needs(Operation.CLUSTER_ACTION),
     20012: needs(Operation.CLUSTER_ACTION),
+    # A mirror too
+    20020: needs(Operation.CLUSTER_ACTION),
+    20021: needs(Operation.CLUSTER_ACTION),
+    20022: needs(Operation.DESCRIBE),
+    20023: needs(Operation.CLUSTER_ACTION),
+    20024: needs(Operation.ALTER),
+    20025: needs(Operation.ALTER),
 }

@@ -254,6 +254,19 @@ def _restores() -> Handlers:
     }
 
 
+def _mirrors() -> Handlers:
+    from moldau.handlers.admin import mirrors as served
+
+    return {
+        20020: served.begin_mirrors,
+        20021: served.append_mirrored,
+        20022: served.describe_mirrors,
+        20023: served.raise_mirror_epochs,
+        20024: served.promote_mirror,
+        20025: served.demote_to_mirror,
+    }
+
+
 def _topic_partitions() -> Handlers:
     from moldau.handlers.topic_data import topic_partitions as served
 
@@ -348,6 +361,12 @@ ROUTES: dict[int, Route] = {
         Route(20010, _restores, 0, 0),
         Route(20011, _restores, 0, 0),
         Route(20012, _restores, 0, 0),
+        Route(20020, _mirrors, 0, 0),
+        Route(20021, _mirrors, 0, 0),
+        Route(20022, _mirrors, 0, 0),
+        Route(20023, _mirrors, 0, 0),
+        Route(20024, _mirrors, 0, 0),
+        Route(20025, _mirrors, 0, 0),
     )
 }
 """One row per API, by key."""

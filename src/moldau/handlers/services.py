@@ -19,6 +19,7 @@ from moldau.metrics.answer_cells import AnswerCells
 if TYPE_CHECKING:
     from moldau.cluster.cluster_controller import ClusterController
     from moldau.cluster.controller_port import Controller
+    from moldau.cluster.mirrors import Mirrors
     from moldau.cluster.snapshots.cluster_snapshots import ClusterSnapshots
     from moldau.cluster.tree.access_control_lists import AccessLists
     from moldau.cluster.tree.stored_client_quotas import ClientQuotas
@@ -180,6 +181,8 @@ class Services:
     cluster_snapshots: ClusterSnapshots | None = None
     """None where the broker stands alone."""
     restores: Callable[[], Restores] | None = None
+    """None where the broker is one of several."""
+    mirrors: Callable[[], Mirrors] | None = None
     """None where the broker is one of several."""
     member: ClusterMember | None = None
     """None where the broker stands alone."""

@@ -61,6 +61,7 @@ class Replica(Watched):
         "bytes_appended",
         "counts",
         "flushes",
+        "is_mirror",
         "isr_changes",
         "lag",
         "log",
@@ -98,6 +99,7 @@ class Replica(Watched):
         self.settings = settings
         self.log.settings = settings
         self.flushes = settings.flush_messages < 2**63 - 1  # a write waits for the disk
+        self.is_mirror = settings.mirror_source != ""  # written to by mirroring alone
         self._rules = produce_rules(settings)
         if self.partition.require_in_sync(settings.min_insync_replicas):
             self._waiting.changed(self)
@@ -123,6 +125,8 @@ class Replica(Watched):
         partition, log = self.partition, self.log
         if not partition.is_leader:
             partition.check_leader()
+        if self.is_mirror:
+            raise self.mirror_refusal()
         if acks == ACKS_ALL and not partition.has_enough_in_sync:
             self._check_in_sync()
         if not isinstance(log, PartitionLog):
@@ -149,6 +153,13 @@ class Replica(Watched):
             if self.parked:
                 self._waiting.changed(self)
         return appended
+
+    def mirror_refusal(self) -> ApiError:
+        return ApiError(
+            Error.POLICY_VIOLATION,
+            f"{self.partition.topic_partition} repeats {self.settings.mirror_source}: it takes"
+            " records from its mirror alone until it is promoted",
+        )
 
     def check_at_leisure(self, records: memoryview, now_ms: Millis, version: int) -> ProducedBatch:
         """A long batch, beside the loop: changes nothing here. Raises ApiError."""
@@ -220,6 +231,8 @@ class Replica(Watched):
         """Make `offset` the first that can be read; returns the low watermark."""
         partition = self.partition
         partition.check_leader()
+        if self.is_mirror:
+            raise self.mirror_refusal()
         if not self.settings.deletes_old_segments:
             raise ApiError(
                 Error.POLICY_VIOLATION,
@@ -379,6 +392,14 @@ class Replica(Watched):
             log.advance_log_start(min(leader_log_start, partition.high_watermark))
         if moved and self.parked:
             self._waiting.changed(self)
+
+    def took_mirrored(self, loaded: PartitionLog, size_bytes: int, count: int) -> None:
+        """Batches of another cluster are in the log."""
+        self.bytes_appended += size_bytes
+        self.counts.bytes_in += size_bytes
+        self.counts.messages_in += max(0, count)
+        self.partition.appended(loaded.offset_end)
+        self._waiting.changed(self)
 
     def truncate_to(self, loaded: PartitionLog, offset: Offset) -> None:
         """Drop what the leader does not have; `loaded` is the log."""

@@ -347,7 +347,9 @@ class Replicas:
             elif place in self.pending or self._lost.is_lost(place, self._store, is_new=is_new):
                 continue
             elif is_new and not self._store.has(place):
-                missing.append(NewLog(place, topic.id, settings, image.leader_epoch))
+                # A mirror's epochs are those in its records.
+                epoch = None if settings.mirror_source else image.leader_epoch
+                missing.append(NewLog(place, topic.id, settings, epoch))
             else:
                 self._place(place, topic.id, image, settings, is_new=is_new)
         return missing
@@ -378,7 +380,7 @@ class Replicas:
             else:
                 replica.configure(settings)
             if replica.partition.change(image, self._clock.monotonic_ms()):
-                if replica.partition.is_leader:
+                if replica.partition.is_leader and not replica.is_mirror:
                     replica.log.assign_epoch(image.leader_epoch, replica.log.offset_end)
                 self.waiting.disturb(replica)
             else:

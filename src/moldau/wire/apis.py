@@ -127,6 +127,12 @@ APIS: tuple[Api, ...] = (
     Api(20010, "BeginRestore", "restores", 0, 0, 0),
     Api(20011, "AppendRestored", "restores", 0, 0, 0),
     Api(20012, "EndRestore", "restores", 0, 0, 0),
+    Api(20020, "BeginMirrors", "mirrors", 0, 0, 0),
+    Api(20021, "AppendMirrored", "mirrors", 0, 0, 0),
+    Api(20022, "DescribeMirrors", "mirrors", 0, 0, 0),
+    Api(20023, "RaiseMirrorEpochs", "mirrors", 0, 0, 0),
+    Api(20024, "PromoteMirror", "mirrors", 0, 0, 0),
+    Api(20025, "DemoteToMirror", "mirrors", 0, 0, 0),
 )
 
 OWN_FROM = 20000

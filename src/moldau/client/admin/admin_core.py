@@ -15,11 +15,12 @@ from moldau.client.admin.configs_admin import ConfigsAdmin
 from moldau.client.admin.group_offsets_admin import GroupOffsetsAdmin
 from moldau.client.admin.groups_admin import GroupsAdmin
 from moldau.client.admin.offsets_admin import OffsetsAdmin
+from moldau.client.admin.own.mirrors_admin import MirrorsAdmin
+from moldau.client.admin.own.restores_admin import RestoresAdmin
+from moldau.client.admin.own.snapshots_admin import SnapshotsAdmin
 from moldau.client.admin.partitions_admin import PartitionsAdmin
 from moldau.client.admin.quotas_admin import QuotasAdmin
-from moldau.client.admin.restores_admin import RestoresAdmin
 from moldau.client.admin.security_admin import SecurityAdmin
-from moldau.client.admin.snapshots_admin import SnapshotsAdmin
 from moldau.client.admin.tokens_admin import TokensAdmin
 from moldau.client.admin.topics_admin import TopicsAdmin
 from moldau.client.admin.transactions_admin import TransactionsAdmin
@@ -46,6 +47,7 @@ class AdminCore(
     TokensAdmin,
     SnapshotsAdmin,
     RestoresAdmin,
+    MirrorsAdmin,
 ):
     def __init__(self, config: Mapping[str, Any] | None = None, /, **settings: Any) -> None:
         self.config, warnings = AdminConfig.parse(config, **settings)

@@ -43,9 +43,9 @@ from moldau.client.admin.group_admin_results import (
     TransactionListing,
 )
 from moldau.client.admin.group_offsets_admin import GroupOffsets
+from moldau.client.admin.own.snapshots_admin import SnapshotInfo
 from moldau.client.admin.quotas_admin import Entity, QuotaFilter
 from moldau.client.admin.security_admin import Acl, AclFilter, ScramCredential, ScramMechanism
-from moldau.client.admin.snapshots_admin import SnapshotInfo
 from moldau.client.admin.tokens_admin import DelegationToken
 from moldau.client.consumer.consumer_records import OffsetAndMetadata
 from moldau.client.shared.durations import milliseconds

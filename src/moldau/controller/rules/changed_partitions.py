@@ -48,6 +48,14 @@ class ChangedPartitions:
         self._changed.setdefault(topic.name, {})[number] = after
         return after
 
+    def put_epoch(self, topic: TopicImage, number: int, leader_epoch: int) -> None:
+        """A leader epoch that another cluster has come to, or one above: the leader stays."""
+        before = topic.partitions[number]
+        if leader_epoch > before.leader_epoch:
+            self._changed.setdefault(topic.name, {})[number] = replace(
+                before, leader_epoch=leader_epoch, partition_epoch=before.partition_epoch + 1
+            )
+
     def facts(self) -> tuple[PartitionsChanged, ...]:
         return tuple(self._fact(name, changed) for name, changed in self._changed.items())
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from moldau.config.broker_config import LISTENER_PREFIX, BrokerConfig
 from moldau.config.config_changes import DEFAULT_BROKER, ConfigChange, ResourceType
 from moldau.config.setting_definition import HIDDEN, ConfigError, Scope, Setting
-from moldau.config.topic_config import TopicConfig
+from moldau.config.topic_config import MIRROR_SOURCE, TopicConfig
 from moldau.controller.controller_facts import ConfigKind, ConfigsChanged
 from moldau.controller.controller_state import ControllerState
-from moldau.controller.rules.topic_rules import check_topic_overrides
+from moldau.controller.rules.topic_rules import check_topic_overrides, mirror_source_refused
 from moldau.metadata.paths import ENTITY_NAME_LENGTH_MAX, entity_name
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import topic_name_fault
@@ -71,6 +71,12 @@ def _altered_topic(state: ControllerState, change: ConfigChange) -> ConfigsChang
         raise ApiError(Error.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     before = state.cluster.topic_configs.get(name, {})
     overrides = _after(before, change, TopicConfig.aliases)
+    mirror_source = before.get(MIRROR_SOURCE)
+    if MIRROR_SOURCE in change.overrides and overrides.get(MIRROR_SOURCE) != mirror_source:
+        raise mirror_source_refused()
+    if mirror_source is not None:
+        # Who replaces all settings does not mean this one.
+        overrides[MIRROR_SOURCE] = mirror_source
     check_topic_overrides(overrides)
     return ConfigsChanged(ConfigKind.TOPIC, name, overrides)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from moldau.config.setting_definition import ConfigError
-from moldau.config.topic_config import TopicConfig, validate_topic_overrides
+from moldau.config.topic_config import MIRROR_SOURCE, TopicConfig, validate_topic_overrides
 from moldau.controller.controller_facts import PartitionsAdded, TopicCreated, TopicDeleted
 from moldau.controller.controller_state import ControllerState
 from moldau.controller.rules.replica_placement import (
@@ -40,6 +40,8 @@ class NewTopic(NamedTuple):
     configs: Mapping[str, str | None] = {}
     leader_epochs: tuple[int, ...] = ()
     """What each partition begins with, if its log is not new."""
+    mirror_source: str = ""
+    """Of another cluster, if this one is to repeat it."""
 
 
 class NewPartitions(NamedTuple):
@@ -68,6 +70,10 @@ def create(
 ) -> TopicCreated:
     _check_name(state, topic.name)
     configs = _checked_configs(topic.configs)
+    if MIRROR_SOURCE in configs:
+        raise mirror_source_refused()
+    if topic.mirror_source:
+        configs[MIRROR_SOURCE] = topic.mirror_source
     if topic.assignments:
         rows = _manual_rows(state, topic)
     else:
@@ -149,6 +155,12 @@ def _checked_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         checked[TopicConfig.aliases.get(key, key)] = value
     check_topic_overrides(checked)
     return checked
+
+
+def mirror_source_refused() -> ApiError:
+    return ApiError(
+        Error.POLICY_VIOLATION, f"{MIRROR_SOURCE} is set and removed by `moldau mirror` alone"
+    )
 
 
 def check_topic_overrides(overrides: Mapping[str, str]) -> None:

@@ -241,6 +241,8 @@ def refused_row(
             for at, message in refusal.record_errors
         ]
         row.error_message = refusal.message
+    if replica is not None and replica.is_mirror:
+        row.error_message = refusal.message
     is_unread = refusal.error == Error.INVALID_RECORD and not by_record
     if replica is not None and not is_unread and refusal.error not in WITHOUT_LOG_START:
         row.log_start_offset = replica.log.log_start_offset

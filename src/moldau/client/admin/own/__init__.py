@@ -1,0 +1,1 @@
+"""What Moldau's brokers alone can be asked for."""
