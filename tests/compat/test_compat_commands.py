@@ -101,6 +101,12 @@ COMMANDS: list[tuple[str, ...]] = [
     ("transactions", "find-hanging", "--topic", TOPIC, "--partition", "0"),
 ]
 
+OURS_FAIL = {
+    ("configs", "--describe", "--topic", MISSING),
+    ("consumer-groups", "--describe", "--group", MISSING),
+}
+"""The same text, but Kafka's tool ends with 0, and a script goes on as if all were well."""
+
 Outcome = tuple[int, list[str]]
 
 
@@ -146,7 +152,8 @@ def test_a_command_prints_what_kafkas_tool_prints(
     at = ("--bootstrap-server", cluster.bootstrap)
     line = (*rest, *at) if tool == "cluster" else (*at, *rest)
 
-    assert moldau(tool, *line) == java(tool, *line)
+    code, lines = java(tool, *line)
+    assert moldau(tool, *line) == (1 if words in OURS_FAIL else code, lines)
 
 
 @pytest.mark.parametrize("more", [(), ("--members",), ("--members", "--verbose"), ("--state",)])

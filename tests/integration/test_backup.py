@@ -94,15 +94,15 @@ def test_a_backup_goes_on_where_it_ended_and_copies_nothing_twice(
 ) -> None:
     topic = ("--topics", "grows", "--json")
     produce(broker.bootstrap, "grows", range(1000))
-    assert json.loads(back_up(broker.bootstrap, tmp_path, *topic))["new_records"] >= 1000
-    assert json.loads(back_up(broker.bootstrap, tmp_path, *topic))["new_records"] == 0
+    assert json.loads(back_up(broker.bootstrap, tmp_path, *topic))["newRecords"] >= 1000
+    assert json.loads(back_up(broker.bootstrap, tmp_path, *topic))["newRecords"] == 0
     produce(broker.bootstrap, "grows", range(1000, 1100))
     # A run that was cut off has left whole files without a moment, and a torn one.
     back_up(broker.bootstrap, tmp_path, *topic)
     (tmp_path / "moments" / "00000003.json").unlink()
     torn = files_of(tmp_path)[-1].parent / "00000000000000001100.partial"
     torn.write_bytes(b"half")
-    assert json.loads(back_up(broker.bootstrap, tmp_path, *topic))["new_records"] == 100
+    assert json.loads(back_up(broker.bootstrap, tmp_path, *topic))["newRecords"] == 100
     assert not torn.exists()
     assert command("backup", "verify", str(tmp_path)).returncode == 0
     restore_whole(target.bootstrap, tmp_path)

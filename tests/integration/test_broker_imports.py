@@ -84,9 +84,10 @@ NOT_NEEDED = (
     "moldau.transactions.transaction_machine",
 )
 """What is loaded when it is configured, or when the first client asks for it."""
-MODULES_MAX = 264
+MODULES_MAX = 268
 """Of Moldau's own. Whoever needs more says here why a plain broker cannot do without. Three are
-small ports of what comes when somebody asks: restores, and the hold of answers for a snapshot."""
+small ports of what comes when somebody asks: restores, and the hold of answers for a snapshot. Four
+are the frame that all commands have, server-start too: flags, help and answers are one for all."""
 
 
 def imported(broker: BrokerProcess) -> list[str]:

@@ -50,8 +50,6 @@ LINES = {
     "sql": "select(1)",
     "backup": "--target-dir {backup} --snapshot",
 }
-GOES_ON = {"console-producer"}
-"""Kafka's tool tells that nothing could be sent and ends with 0."""
 ELSEWHERE = {
     # They ask no cluster, or are tried where they belong.
     "console",
@@ -85,13 +83,12 @@ WITH_JSON_FILE = {
     ),
 }
 MISSING_TOPIC = [
-    # Kafka's exit codes; what its tools do not call a failure is none here.
     ("topics", "--describe --topic no-such", 1, "Topic 'no-such' does not exist as expected"),
     ("topics", "--delete --topic no-such", 1, "Topic 'no-such' does not exist as expected"),
     ("topics", "--alter --partitions 2 --topic no-such", 1, "Topic 'no-such' does not exist"),
     ("get-offsets", "--topic no-such", 1, "Could not match any topic-partitions"),
-    ("configs", "--describe --topic no-such", 0, "The topic 'no-such' doesn't exist"),
-    ("consumer-groups", "--describe --group no-such", 0, "no-such"),
+    ("configs", "--describe --topic no-such", 1, "The topic 'no-such' doesn't exist"),
+    ("consumer-groups", "--describe --group no-such", 1, "no-such"),
 ]
 
 
@@ -155,7 +152,7 @@ def test_an_unreachable_broker_is_one_sentence(
     monkeypatch.setattr("moldau.cli.command_clients.REACH_MS", 50)
     address = f"127.0.0.1:{free_port()}"
     said = Said(capsys, name, *at(address, name, line_of(name, tmp_path)))
-    assert said.code == (0 if name in GOES_ON else 1)
+    assert said.code == 1
     assert f"Connection to {address} could not be established" in said.text
 
 

@@ -70,7 +70,7 @@ def test_a_cluster_is_started_mended_shown_and_stopped(commands: Commands) -> No
     assert [(b["id"], b["port"], b["state"]) for b in told["brokers"]] == [
         (n, port + n, "running") for n in range(3)
     ]
-    assert [b["is_controller"] for b in told["brokers"]].count(True) == 1
+    assert [b["isController"] for b in told["brokers"]].count(True) == 1
     assert [z["state"] for z in told["zookeepers"]] == ["running"]
 
     address = f"127.0.0.1:{port}"

@@ -39,7 +39,7 @@ def test_damage_is_named_and_told_by_the_exit_code(tmp_path: Path) -> None:
     assert f"{path} is damaged at bytes 0 to" in damaged.stdout
     assert "offsets 0 to 1: the checksum is wrong." in damaged.stdout
     answer = json.loads(scrub("--log-dir", str(tmp_path), "--json").stdout)
-    assert [row["partition"] for row in answer["damaged"]] == ["logs-0"]
+    assert [(row["topic"], row["partition"]) for row in answer["damaged"]] == [("logs", 0)]
 
 
 def test_a_missing_directory_is_one_sentence() -> None:

@@ -2,6 +2,7 @@
 
 A flag is read where its key stands as a text in the command's own module or in one that it imports
 from the commands, other than where the flag is declared (there its name has dashes before it).
+--json is read by the frame. A command that reads its words itself names the flag twice.
 """
 
 from __future__ import annotations
@@ -32,9 +33,17 @@ def tools() -> Iterator[tuple[str, Tool]]:
 
 
 def unread(module: str, tool: Tool) -> Iterator[Flag]:
+    if tool.own_words:
+        said = [node for node in ast.walk(_tree(module)) if isinstance(node, ast.Constant)]
+        for flag in tool.flags:
+            names = flag.names.split()
+            uses = sum(node.value in names for node in said) - (len(names) == 1)
+            if flag.key != "json" and not uses:
+                yield flag
+        return
     texts = frozenset().union(*(_texts(each) for each in _closure(module)))
     for flag in tool.flags:
-        if flag.key not in texts:
+        if flag.key not in texts and flag.key != "json":
             yield flag
 
 

@@ -143,9 +143,9 @@ def fault_of(error: Exception) -> CommandFault:
 
 def java_name(error: Exception) -> str:
     """What Java calls it, for those who search logs for the name."""
-    name = type(error).__name__
-    name = {"KafkaTimeoutError": "TimeoutError"}.get(name, name)
-    return f"org.apache.kafka.common.errors.{name.removesuffix('Error')}Exception"
+    from moldau.cli.answers import exception_name
+
+    return f"org.apache.kafka.common.errors.{exception_name(error)}"
 
 
 def reach(bootstrap: str, settings: Mapping[str, str], out: Output) -> None:

@@ -19,12 +19,17 @@ class Output:
         self.stream = sys.stdout if stream is None else stream
         self.is_terminal = self.stream.isatty() if is_terminal is None else is_terminal
         self.has_colours = self.is_terminal and "NO_COLOR" not in os.environ
+        self.is_json = False
+        """Whether the answer is data: then what is said in text is left out, for the data say it
+        too. Remarks stay."""
+        self.has_answered = False
 
     def line(self, text: str = "") -> None:
-        self.stream.write(text + "\n")
+        self.write(text + "\n")
 
     def write(self, text: str) -> None:
-        self.stream.write(text)
+        if not self.is_json:
+            self.stream.write(text)
 
     def bytes(self, content: bytes) -> None:
         """As they are, whatever encoding the terminal has."""
@@ -42,11 +47,17 @@ class Output:
         import json
 
         indent = 2 if self.is_terminal else None
-        self.line(json.dumps(value, indent=indent, default=plain, ensure_ascii=False))
+        text = json.dumps(value, indent=indent, default=plain, ensure_ascii=False)
+        self.stream.write(text + "\n")
+        self.has_answered = True
 
     def remark(self, text: str) -> None:
         """For people, beside the answer: on stderr, so that a pipe stays clean."""
         print(text, file=sys.stderr, flush=True)
+
+    def warn(self, text: str) -> None:
+        """A line that Kafka's tool prints before its answer, and that data do not say."""
+        self.remark(text) if self.is_json else self.line(text)
 
     def paint(self, text: str, colour: str) -> str:
         return f"\x1b[{colour}m{text}\x1b[0m" if self.has_colours else text
@@ -82,5 +93,7 @@ def plain(value: object) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     if isinstance(value, Exception):
-        return {"error": type(value).__name__, "message": str(value)}
+        from moldau.cli.answers import fault_of
+
+        return fault_of(value)
     return str(value)

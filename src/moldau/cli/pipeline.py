@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.cli.command_clients import bootstrap_of, properties_file
+from moldau.cli.command_clients import bootstrap_of, client_faults, properties_file, reach
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
@@ -70,8 +70,11 @@ def _view(given: Given, out: Output) -> None:
     if given.has("command-config"):
         settings |= properties_file(given.text("command-config"))
         settings.pop("bootstrap.servers", None)
+    bootstrap = bootstrap_of(given, out)
+    with client_faults():
+        reach(bootstrap, settings, out)
     try:
-        with LiveView(bootstrap_of(given, out), topic, key=key, value=value, **settings) as view:
+        with LiveView(bootstrap, topic, key=key, value=value, **settings) as view:
             if not view.wait_until_current(CURRENT_SECONDS_MAX):
                 raise CommandFault(f"{topic} could not be read within {CURRENT_SECONDS_MAX:.0f} s")
             if given.has("serve"):
@@ -101,6 +104,8 @@ def _serve(view: object, given: Given, out: Output) -> None:
 
     assert isinstance(view, LiveView)
     address = view.serve(port=int(given.text("serve")))
+    if out.is_json:
+        out.json({"topic": view.topic, "keys": len(view), "address": f"{address}/keys/"})
     out.line(f"{len(view)} keys of {view.topic} at {address}/keys/KEY; stop with Ctrl-C")
     out.flush()
     threading.Event().wait()

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
-USAGE = """\
-usage: moldau run-class NAME [arguments]
+from moldau.cli.command_faults import CommandFault
+from moldau.cli.flags import Given
+from moldau.cli.output import Output
+from moldau.cli.tool import JSON, Tool, run_tool
 
-NAME is a tool by the name of its Java class (kafka.tools.GetOffsetShell), or a
-Python module with a function main(arguments), as those in examples/:
-  moldau run-class producer_consumer_demo sync
-  moldau run-class exactly_once_demo 6 3 50000
-"""
 CLASSES = {
     "TopicCommand": "topics",
     "ConfigCommand": "configs",
@@ -58,35 +56,29 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
 def run(arguments: Sequence[str]) -> int:
-    if not arguments or arguments[0] in ("--help", "-h"):
-        print(USAGE, end="", file=sys.stdout if arguments else sys.stderr)
-        return 0 if arguments else 1
-    name, *rest = arguments
+    name, *rest = arguments or [""]
     meant = CLASSES.get(name.rpartition(".")[2], name)
     from moldau.cli.catalogue import COMMANDS
 
     if meant in COMMANDS:
         code: int = import_module(COMMANDS[meant][0]).run(rest)
         return code
-    sys.path[:0] = ["", str(EXAMPLES)]
-    main = main_of(meant)
-    if main is None:
-        print(
-            f"moldau run-class: {name} is neither a tool nor a Python module with a function main",
-            file=sys.stderr,
-        )
-        return 1
-    from moldau.cli.command_clients import client_faults
-    from moldau.cli.command_faults import CommandFault
+    # What follows the name belongs to what is run; only its faults are told here.
+    own = [name] if "--json" not in rest else [name, "--json"]
+    return run_tool(TOOL._replace(main=partial(main, meant, rest)), own if name else ())
 
-    try:
-        with client_faults():
-            outcome = main(rest)
-    except CommandFault as fault:
-        print(f"{name}: {fault.sentence}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        return 130
+
+def main(meant: str, rest: list[str], given: Given, out: Output) -> int:
+    sys.path[:0] = ["", str(EXAMPLES)]
+    found = main_of(meant)
+    if found is None:
+        name = given.raw[0]
+        raise CommandFault(f"{name} is neither a tool nor a Python module with a function main")
+    from moldau.cli.command_clients import client_faults
+
+    with client_faults():
+        outcome = found(rest)
+    out.has_answered = True
     return outcome if isinstance(outcome, int) else 0
 
 
@@ -104,3 +96,25 @@ def main_of(name: str) -> Callable[[list[str]], object] | None:
                 main: Callable[[list[str]], object] = getattr(found, "main", found)
                 return main
     return None
+
+
+def nothing(given: Given, out: Output) -> None:
+    """`run` finds what is to be run."""
+
+
+TOOL = Tool(
+    name="run-class",
+    does="Runs a tool by the name of its Java class (kafka.tools.GetOffsetShell), or a Python"
+    " module with a function main(arguments), as those in examples/. All further words go to it.",
+    flags=(JSON._replace(help="Goes to what is run, as all words after the name."),),
+    main=nothing,
+    own_words=True,
+    words_usage="NAME [arguments ...]",
+    fault_opening="moldau run-class: ",
+    examples=(
+        "moldau run-class kafka.tools.GetOffsetShell --bootstrap-server localhost:9092"
+        " --topic orders",
+        "moldau run-class producer_consumer_demo sync",
+        "moldau run-class exactly_once_demo 6 3 50000",
+    ),
+)

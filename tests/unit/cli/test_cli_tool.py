@@ -14,22 +14,7 @@ from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
 from moldau.cli.tool import INTERRUPTED, TERMINATED, Terminated, Tool, run_tool
 
-WITHOUT_FLAGS = (
-    # They hand their words on to a program, or take plain words.
-    "server-start",
-    "server-stop",
-    "zookeeper-server-start",
-    "zookeeper-server-stop",
-    "zookeeper-server-status",
-    "zookeeper-shell",
-    "run-class",
-    "completion",
-)
-TOOLS = [
-    import_module(module).TOOL
-    for name, (module, _) in COMMANDS.items()
-    if name not in WITHOUT_FLAGS
-]
+TOOLS = [import_module(module).TOOL for module, _ in COMMANDS.values()]
 
 
 def tool_that(raised: BaseException, **more: object) -> Tool:
@@ -57,12 +42,9 @@ def test_every_command_explains_itself_with_examples(tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
-def test_every_command_that_answers_can_answer_in_json(tool: Tool) -> None:
-    # Pages, lines that go in, and Kafka's own formats.
-    without = {"console", "console-producer", "dump-log", "jmx"}
-    for each in tool.commands or (tool,):
-        has = any(flag.key == "json" for flag in (*each.flags, *tool.flags))
-        assert has != (tool.name in without)
+def test_every_command_can_answer_in_json(tool: Tool) -> None:
+    for each in (tool, *tool.commands, *tool.beside):
+        assert [flag.key for flag in each.all_flags()].count("json") == 1
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)

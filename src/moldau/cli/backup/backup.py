@@ -12,6 +12,8 @@ from moldau.backup.backup_faults import BackupFault
 from moldau.backup.cluster_source import ClusterSource
 from moldau.backup.moments import Moment, read_chain, total
 from moldau.backup.spark_copying import on_spark
+from moldau.cli.answers import row
+from moldau.cli.answers import rows as as_data
 from moldau.cli.backup.backup_progress import ByteProgress
 from moldau.cli.command_clients import bootstrap_of, client_faults, properties_file, reach
 from moldau.cli.command_faults import CommandFault
@@ -57,8 +59,7 @@ DEBUG = Flag("--debug", "Say more.", no_effect="everything is said already")
 
 
 def run(arguments: Sequence[str]) -> int:
-    command = COMMANDS.get(arguments[0]) if arguments else None
-    return run_tool(TOOL, arguments) if command is None else run_tool(command, arguments[1:])
+    return run_tool(TOOL, arguments)
 
 
 def back_up(given: Given, out: Output) -> None:
@@ -118,8 +119,8 @@ def say(done: Round, given: Given, out: Output) -> None:
                 "exact": moment.is_exact,
                 "topics": own_topics(moment),
                 "groups": len(moment.groups),
-                "new_records": done.new_records,
-                "new_bytes": done.new_bytes,
+                "newRecords": done.new_records,
+                "newBytes": done.new_bytes,
                 "seconds": round(done.seconds, 3),
             }
         )
@@ -163,7 +164,7 @@ def verify(given: Given, out: Output) -> int:
     found = verify_all(directory, progress)
     progress.ends()
     if given.has("json"):
-        out.json({**found._asdict(), "faults": list(found.faults)})
+        out.json({**row(found._asdict()), "directory": directory})
     else:
         for sentence in found.faults:
             out.line(f"{sentence}.")
@@ -179,6 +180,8 @@ def list_moments(given: Given, out: Output) -> None:
     directory = given.words[0] if given.words else ""
     with backup_faults():
         chain = read_chain(directory)
+    if not chain.moments:
+        raise CommandFault(f"there is no backup in {directory or 'the directory: name it'}")
     rows = []
     for moment in chain.moments:
         counts = total(row for files in moment.files.values() for row in files)
@@ -193,7 +196,11 @@ def list_moments(given: Given, out: Output) -> None:
                 counts.raw_bytes,
             )
         )
-    out.table(("MOMENT", "TIME", "EXACT", "TOPICS", "GROUPS", "NEW RECORDS", "NEW BYTES"), rows)
+    titles = ("MOMENT", "TIME", "EXACT", "TOPICS", "GROUPS", "NEW RECORDS", "NEW BYTES")
+    if out.is_json:
+        out.json(as_data(titles, ((*r[:2], r[2] == "yes", *r[3:]) for r in rows)))
+    else:
+        out.table(titles, rows)
 
 
 def to_parquet(given: Given, out: Output) -> None:
@@ -209,6 +216,8 @@ def to_parquet(given: Given, out: Output) -> None:
         count = export(chosen, given.text("to"), progress)
     progress.ends()
     moment = at(chosen.moment.moment_ms)
+    if out.is_json:
+        out.json({"records": count, "moment": moment, "directory": given.text("to")})
     out.line(f"Wrote {count} committed records of {moment} to {given.text('to')}.")
 
 
@@ -216,6 +225,37 @@ EXAMPLES = (
     "moldau backup --bootstrap-server localhost:9092 --target-dir /backups/prod --snapshot",
     "moldau backup --bootstrap-server localhost:9092 --target-dir /backups/prod --topics orders",
     "moldau backup verify /backups/prod",
+)
+
+VERIFY = Tool(
+    name="backup verify",
+    does="Reads every byte of a backup and names what is missing or damaged. Exits with"
+    f" {DAMAGED} if anything is.",
+    flags=(JSON,),
+    main=verify,
+    words_max=1,
+    words_usage="DIR",
+)
+LIST = Tool(
+    name="backup list",
+    does="Lists the moments of a backup.",
+    flags=(JSON,),
+    main=list_moments,
+    words_max=1,
+    words_usage="DIR",
+)
+PARQUET = Tool(
+    name="backup parquet",
+    does="Writes the committed records of the last moment as Parquet files, for queries: a folder"
+    " for each topic, a file for each partition.",
+    flags=(
+        Flag("--to", "The directory for the files.", takes="DIR", required=True),
+        TOPICS,
+        TOPICS_REGEX,
+    ),
+    main=to_parquet,
+    words_max=1,
+    words_usage="DIR",
 )
 
 TOOL = Tool(
@@ -238,39 +278,6 @@ TOOL = Tool(
         JSON,
     ),
     main=back_up,
+    beside=(VERIFY, LIST, PARQUET),
     examples=EXAMPLES,
-    notes="`moldau backup verify DIR` reads every byte of a backup and names what is missing or"
-    f" damaged; it exits with {DAMAGED} if anything is.\n`moldau backup list DIR` lists the moments"
-    " of a backup.\n`moldau backup parquet DIR --to DIR` writes records for queries.",
 )
-VERIFY = Tool(
-    name="backup verify",
-    does="Reads every byte of a backup and names what is missing or damaged. Exits with"
-    f" {DAMAGED} if anything is.",
-    flags=(JSON,),
-    main=verify,
-    words_max=1,
-    words_usage="DIR",
-)
-LIST = Tool(
-    name="backup list",
-    does="Lists the moments of a backup.",
-    flags=(),
-    main=list_moments,
-    words_max=1,
-    words_usage="DIR",
-)
-PARQUET = Tool(
-    name="backup parquet",
-    does="Writes the committed records of the last moment as Parquet files, for queries: a folder"
-    " for each topic, a file for each partition.",
-    flags=(
-        Flag("--to", "The directory for the files.", takes="DIR", required=True),
-        TOPICS,
-        TOPICS_REGEX,
-    ),
-    main=to_parquet,
-    words_max=1,
-    words_usage="DIR",
-)
-COMMANDS = {"verify": VERIFY, "list": LIST, "parquet": PARQUET}

@@ -6,6 +6,7 @@ import os
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Protocol
 
 from moldau.cli.command_faults import CommandFault
 from moldau.cli.output import Output
@@ -66,16 +67,28 @@ def base_offset_of(path: Path) -> int:
     return int(digits)
 
 
-def dump_index(path: Path, out: Output, remarks: Mismatches, *, sanity: bool, verify: bool) -> None:
+class Teller(Protocol):
+    """Prints lines for people, and tells the same as data where that is wanted."""
+
+    @property
+    def out(self) -> Output: ...
+
+    def tell(self, kind: str, fields: dict[str, Any]) -> None: ...
+
+
+def dump_index(path: Path, to: Teller, remarks: Mismatches, *, sanity: bool, verify: bool) -> None:
+    out = to.out
     base_offset = base_offset_of(path)
     entries = offset_entries(path)
     with path.with_suffix(".log").open("rb") as log:
         if not entries:
             out.line(f"{path} is empty.")
+            to.tell("empty", {})
             return
         if sanity:
             check_sanity(path, _INDEX_ENTRY.size, base_offset, entries[-1][0])
             out.line(f"{path} passed sanity check.")
+            to.tell("sane", {})
             return
         for number, (offset, position) in enumerate(entries):
             # A file that was given its full size early ends in zeros.
@@ -88,6 +101,7 @@ def dump_index(path: Path, out: Output, remarks: Mismatches, *, sanity: bool, ve
                 remarks.offsets.setdefault(str(path.absolute()), {})[offset] = batch.offset_last
             if not verify:
                 out.line(f"offset: {offset} position: {position}")
+                to.tell("index", {"offset": offset, "position": position})
 
 
 def offset_entries(path: Path) -> list[tuple[int, int]]:
@@ -116,8 +130,9 @@ def batches_from(descriptor: int, position: int) -> Iterator[BatchPlace]:
 
 
 def dump_time_index(
-    path: Path, out: Output, remarks: Mismatches, *, sanity: bool, verify: bool
+    path: Path, to: Teller, remarks: Mismatches, *, sanity: bool, verify: bool
 ) -> None:
+    out = to.out
     base_offset = base_offset_of(path)
     content = path.read_bytes()
     whole = len(content) - len(content) % _TIME_ENTRY.size
@@ -128,6 +143,7 @@ def dump_time_index(
             path, _TIME_ENTRY.size, base_offset, entries[-1][1] if entries else base_offset
         )
         out.line(f"{path} passed sanity check.")
+        to.tell("sane", {})
         return
     before = -1
     with path.with_suffix(".log").open("rb") as log:
@@ -138,6 +154,7 @@ def dump_time_index(
             compare_time(log.fileno(), start, timestamp, offset, before, path, remarks)
             if not verify:
                 out.line(f"timestamp: {timestamp} offset: {offset}")
+                to.tell("timeindex", {"timestamp": timestamp, "offset": offset})
             before = timestamp
 
 
@@ -162,26 +179,43 @@ def compare_time(
         remarks.disorder.setdefault(name, []).append((timestamp, before))
 
 
-def dump_txn_index(path: Path, out: Output) -> None:
+def dump_txn_index(path: Path, to: Teller) -> None:
     content = path.read_bytes()
     whole = len(content) - len(content) % _ABORTED_ENTRY.size
     for row in _ABORTED_ENTRY.iter_unpack(content[:whole]):
         version, producer_id, first, last, stable = row
-        out.line(
+        to.out.line(
             f"version: {version} producerId: {producer_id} firstOffset: {first}"
             f" lastOffset: {last} lastStableOffset: {stable}"
         )
+        fields = {"firstOffset": first, "lastOffset": last, "lastStableOffset": stable}
+        to.tell("txnindex", {"producerId": producer_id, **fields})
 
 
-def dump_snapshot(path: Path, out: Output) -> None:
+def dump_snapshot(path: Path, to: Teller) -> None:
     content = path.read_bytes()
     try:
         entries = decode_snapshot(content, str(path))
     except CorruptFile as fault:
-        out.remark(snapshot_fault(content) or str(fault))
+        reason = snapshot_fault(content) or str(fault)
+        to.out.remark(reason)
+        to.tell("damaged", {"reason": reason})
         return
     for entry in entries:
-        out.line(snapshot_line(entry))
+        to.out.line(snapshot_line(entry))
+        last = entry.batches[0] if entry.batches else None
+        to.tell(
+            "producer",
+            {
+                "producerId": entry.producer_id,
+                "producerEpoch": entry.epoch,
+                "coordinatorEpoch": entry.coordinator_epoch,
+                "firstOpenOffset": entry.txn_first_offset if entry.txn_first_offset >= 0 else None,
+                "lastTimestamp": entry.last_timestamp,
+                "lastSequence": None if last is None else last.last_sequence,
+                "lastOffset": None if last is None else last.offset_last,
+            },
+        )
 
 
 def snapshot_fault(content: bytes) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from moldau.cli.command_faults import CommandFault
 from moldau.cli.files.dump_indexes import (
@@ -73,23 +74,30 @@ class Dump:
         self.is_deep = given.has("deep-iteration") or self.prints_data
         self.decoder = decoder_of(given)
         self.remarks = Mismatches()
+        self.path = Path()
+
+    def tell(self, kind: str, fields: dict[str, Any]) -> None:
+        """A line of JSON, if the answer is data."""
+        if self.out.is_json:
+            self.out.json({"file": str(self.path), "kind": kind, **fields})
 
     def file(self, name: str) -> None:
         path = Path(name)
         self.out.line(f"Dumping {path}")
+        self.path = path
         sanity, verify = self.given.has("index-sanity-check"), self.given.has("verify-index-only")
         try:
             match path.suffix:
                 case ".log":
                     self.log(path)
                 case ".index":
-                    dump_index(path, self.out, self.remarks, sanity=sanity, verify=verify)
+                    dump_index(path, self, self.remarks, sanity=sanity, verify=verify)
                 case ".timeindex":
-                    dump_time_index(path, self.out, self.remarks, sanity=sanity, verify=verify)
+                    dump_time_index(path, self, self.remarks, sanity=sanity, verify=verify)
                 case ".txnindex":
-                    dump_txn_index(path, self.out)
+                    dump_txn_index(path, self)
                 case ".snapshot":
-                    dump_snapshot(path, self.out)
+                    dump_snapshot(path, self)
                 case _:
                     self.out.remark(f"Ignoring unknown file {path}")
         except OSError as fault:
@@ -107,6 +115,7 @@ class Dump:
                 if entry is None:
                     break
                 self.out.line(message_line(entry, position))
+                self.tell("message", {"position": position, "size": len(entry.content)})
                 if self.is_deep:
                     offset_last = self.old_records(entry, offset_last, path)
                 position += len(entry.content)
@@ -126,6 +135,7 @@ class Dump:
         if position < len(content) and limit == WHOLE_FILE:
             left = len(content) - position
             self.out.line(f"Found {left} invalid bytes at the end of {path.name}")
+            self.tell("invalid", {"position": position, "size": left})
 
     def batch(self, header: BatchHeader, batch: bytes, position: int) -> None:
         is_valid = crc32c(batch[CRC_START:]) == header.crc
@@ -150,6 +160,8 @@ class Dump:
             "isvalid": java_truth(is_valid),
         }
         self.out.line(" ".join(f"{name}: {value}" for name, value in fields.items()))
+        if self.out.is_json:
+            self.tell("batch", batch_fields(header, position, is_valid))
 
     def records(self, header: BatchHeader, batch: bytes, offset_last: int, path: Path) -> int:
         try:
@@ -160,19 +172,35 @@ class Dump:
             self.note_gap(record.offset, offset_last, path)
             offset_last = record.offset
             metadata = metadata_of(header, record)
-            self.out.line(self.record_line(metadata, record, is_data=not header.is_control))
+            self.record(metadata, record, is_data=not header.is_control)
         return offset_last
 
     def old_records(self, entry: Entry, offset_last: int, path: Path) -> int:
         for record, metadata in records_in(entry):
             self.note_gap(record.offset, offset_last, path)
             offset_last = record.offset
-            self.out.line(self.record_line(metadata, record, is_data=True))
+            self.record(metadata, record, is_data=True)
         return offset_last
 
     def note_gap(self, offset: int, offset_last: int, path: Path) -> None:
         if offset != offset_last + 1:
             self.remarks.gaps.setdefault(str(path.absolute()), {})[offset_last] = offset
+
+    def record(self, metadata: str, record: Record, *, is_data: bool) -> None:
+        self.out.line(self.record_line(metadata, record, is_data=is_data))
+        if not self.out.is_json:
+            return
+        fields: dict[str, Any] = {
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "keySize": size_of(record.key),
+            "valueSize": size_of(record.value),
+            "headers": [name for name, _ in record.headers],
+            "isControl": not is_data,
+        }
+        if self.prints_data and is_data:
+            fields["key"], fields["payload"] = self.decoder(record)
+        self.tell("record", fields)
 
     def record_line(self, metadata: str, record: Record, *, is_data: bool) -> str:
         skips = self.given.has("skip-record-metadata")
@@ -186,6 +214,28 @@ class Dump:
             if value is not None:
                 line += f"{prefix}payload: {value}"
         return line
+
+
+def batch_fields(header: BatchHeader, position: int, is_valid: bool) -> dict[str, Any]:
+    """What a line says of a batch, as data."""
+    return {
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "count": header.record_count,
+        "baseSequence": header.base_sequence,
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "leaderEpoch": header.leader_epoch,
+        "isTransactional": header.is_transactional,
+        "isControl": header.is_control,
+        "position": position,
+        "maxTimestamp": header.max_timestamp,
+        "size": header.size_bytes,
+        "magic": header.magic,
+        "codec": codec_name(header.codec),
+        "crc": header.crc,
+        "isValid": is_valid,
+    }
 
 
 def starting_offset(path: Path) -> int:
@@ -325,6 +375,7 @@ TOOL = Tool(
         ),
     ),
     main=main,
+    answers_in_lines=True,
     examples=(
         "moldau dump-log --files data/orders-0/00000000000000000000.log --print-data-log",
         "moldau dump-log --files data/__consumer_offsets-7/00000000000000000000.log"

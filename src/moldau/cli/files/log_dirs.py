@@ -11,7 +11,7 @@ from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.files.java_hash_order import hash_order
 from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, actions_of, run_tool
 from moldau.model.names import TopicPartition
 
 
@@ -98,5 +98,6 @@ TOOL = Tool(
         JSON,
     ),
     main=main,
+    actions=actions_of(("describe",)),
     examples=("moldau log-dirs --bootstrap-server localhost:9092 --describe --topic-list orders",),
 )

@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.cli.answers import place
+from moldau.cli.answers import row as as_data
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import Output
@@ -115,7 +117,7 @@ def report(
     if given.has("json"):
         rows = []
         for damage in look.found:
-            row: dict[str, object] = {**damage._asdict(), "partition": str(damage.partition)}
+            row: dict[str, object] = {**as_data(damage._asdict()), **place(damage.partition)}
             if damage.partition in outcomes:
                 row["repaired"] = damage in repaired
             rows.append(row)

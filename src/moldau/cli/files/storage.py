@@ -25,18 +25,18 @@ def adopt(given: Given, out: Output) -> None:
     except StorageFault as fault:
         raise CommandFault(str(fault)) from fault
     if given.has("json"):
-        topics = {
-            topic.name: {
-                "topic_id": None if topic.topic_id == NO_TOPIC_ID else uuid_text(topic.topic_id),
+        topics = [
+            {
+                "topic": topic.name,
+                "topicId": None if topic.topic_id == NO_TOPIC_ID else uuid_text(topic.topic_id),
                 "partitions": len(topic.leader_epochs),
                 "compacted": topic.is_compacted,
             }
             for topic in found.topics
-        }
-        answer = {"node_id": found.meta.node_id, "cluster_id": found.meta.cluster_id}
-        out.json(
-            {**answer, "topics": topics, "left_alone": found.left_alone, "left_out": found.others}
-        )
+        ]
+        answer = {"nodeId": found.meta.node_id, "clusterId": found.meta.cluster_id}
+        left_out = [{"what": name, "count": count} for name, count in found.others.items()]
+        out.json({**answer, "topics": topics, "leftAlone": found.left_alone, "leftOut": left_out})
         return
     for topic in found.topics:
         count = len(topic.leader_epochs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.answers import rows as as_data
 from moldau.cli.command_faults import CommandFault
 from moldau.cli.flags import Given
 from moldau.cli.output import BOLD, Output
@@ -23,6 +24,8 @@ Row = Sequence[object]
 
 def describe(admin: Admin, given: Given, out: Output, names: list[str]) -> None:
     if not names:
+        if out.is_json:
+            out.json([])
         return
     timeout_ms = given.number("timeout")
     groups = admin.describe_groups(names, timeout=timeout_ms / 1000)
@@ -33,7 +36,7 @@ def describe(admin: Admin, given: Given, out: Output, names: list[str]) -> None:
                 f" {group.group_id} not found.",
                 java="org.apache.kafka.common.errors.GroupIdNotFoundException",
             )
-    shown = []
+    shown: list[dict[str, Any]] = []
     for name in sorted(groups):
         group = groups[name]
         width = max(WIDTH_MIN, len(name))
@@ -44,8 +47,7 @@ def describe(admin: Admin, given: Given, out: Output, names: list[str]) -> None:
         else:
             columns, rows = offsets_of(admin, group, width, given)
         if given.has("json"):
-            titles = [title for title, _ in columns]
-            shown += [dict(zip(titles, row, strict=True)) for row in rows]
+            shown += as_data([title for title, _ in columns], rows)
             continue
         out.flush()
         remark_on(group, out)

@@ -1,13 +1,15 @@
 """`moldau consumer-groups`: list, describe, reset and delete groups, as kafka-consumer-groups.sh.
 
-A cluster's refusal ("no such group") is printed as Kafka's tool prints it: on stdout, exit code 0.
+A cluster's refusal ("no such group") is printed as Kafka's tool prints it, on stdout; the exit code
+is 1 then, where Kafka's tool ends with 0 and a script goes on as if all were well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from moldau.cli.answers import fault_of, place
 from moldau.cli.command_clients import ZOOKEEPER, java_name, open_admin
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, long
@@ -20,6 +22,7 @@ from moldau.cli.tool import (
     JSON,
     ONE_CONSUMER,
     Tool,
+    actions_of,
     run_tool,
 )
 
@@ -50,12 +53,20 @@ ONLY_WITH = {
     **dict.fromkeys(SCENARIOS, ("reset-offsets",)),
 }
 
+NEEDS = {
+    "describe": ("group",),
+    "delete": ("group",),
+    "reset-offsets": ("group",),
+    "delete-offsets": ("group", "topic"),
+}
+"""Instead of a group, all of them may be named but with delete-offsets."""
+
 
 def run(arguments: Sequence[str]) -> int:
     return run_tool(TOOL, arguments)
 
 
-def main(given: Given, out: Output) -> None:
+def main(given: Given, out: Output) -> int:
     chosen = [action for action in ACTIONS if given.has(action)]
     if len(chosen) != 1:
         raise UsageFault(
@@ -65,27 +76,26 @@ def main(given: Given, out: Output) -> None:
     action = chosen[0]
     if action == "validate-regex":
         validate_regex(given.text("validate-regex"), out)
-        return
+        return 0
     check(action, given)
     from moldau.client.shared.client_errors import KafkaError
 
     with open_admin(given, out) as admin:
         try:
-            DO[action](admin, given, out)
+            return DO[action](admin, given, out)
         except UsageFault:
             raise
         except CommandFault as fault:
-            refused(out, fault.sentence, fault.java)
+            raise refused(fault.sentence, fault.sentence, fault.java) from None
         except KafkaError as error:
             java = java_name(error)
-            refused(out, str(error) if action == "reset-offsets" else f"{java}: {error}", java)
+            told = str(error) if action == "reset-offsets" else f"{java}: {error}"
+            raise refused(str(error), told, java) from None
 
 
-def refused(out: Output, reason: str, java: str) -> None:
-    out.line(f"\nError: Executing consumer group command failed due to {reason}")
-    out.flush()
-    if java and not out.is_terminal:
-        out.remark(java)
+def refused(sentence: str, told: str, java: str) -> CommandFault:
+    opening = "\nError: Executing consumer group command failed due to "
+    return CommandFault(sentence, told=opening + told, java=java)
 
 
 def check(action: str, given: Given) -> None:
@@ -128,10 +138,12 @@ def validate_regex(text: str, out: Output) -> None:
         re.compile(text)
     except re.error as fault:
         raise CommandFault(f"The regex `{text}` is invalid: {fault}.") from None
+    if out.is_json:
+        out.json({"regex": text, "valid": True})
     out.line(f"The regex `{text}` is valid.")
 
 
-def list_groups(admin: Admin, given: Given, out: Output) -> None:
+def list_groups(admin: Admin, given: Given, out: Output) -> int:
     states = chosen_of(given, "state", STATES)
     kinds = chosen_of(given, "type", KINDS)
     found = [
@@ -148,15 +160,16 @@ def list_groups(admin: Admin, given: Given, out: Output) -> None:
         keys = [title.lower() for title, _ in columns]
         rows = zip(*(cells for _, cells in columns), strict=True)
         out.json([dict(zip(keys, row, strict=True)) for row in rows])
-        return
+        return 0
     if len(columns) == 1:
         for name in columns[0][1]:
             out.line(name)
-        return
+        return 0
     width = max([WIDTH_MIN, *(len(name) for name in columns[0][1])]) + 10
     for row in [[title for title, _ in columns], *zip(*(c for _, c in columns), strict=True)]:
         first, *others = row
         out.line(" ".join([f"{first:<{width}}", *(f"{cell:<20}" for cell in others)]))
+    return 0
 
 
 def chosen_of(given: Given, flag: str, known: Iterable[str]) -> list[str]:
@@ -183,27 +196,31 @@ def groups_of(admin: Admin, given: Given) -> list[str]:
     return list(dict.fromkeys(given.texts("group")))
 
 
-def delete(admin: Admin, given: Given, out: Output) -> None:
+def delete(admin: Admin, given: Given, out: Output) -> int:
     results = admin.delete_groups(groups_of(admin, given), raise_errors=False)
     done = list(results)
     if given.has("json"):
-        out.json({"deleted": done, "failed": results.errors})
-        return
+        failed = [
+            {"group": name, "error": fault_of(error)} for name, error in results.errors.items()
+        ]
+        out.json({"deleted": done, "failed": failed})
+        return 1 if failed else 0
     if not results.errors:
         out.line(f"Deletion of requested consumer groups ({quoted(done)}) was successful.")
-        return
+        return 0
     out.line("\nError: Deletion of some consumer groups failed:")
     for name, error in results.errors.items():
         out.line(f"* Group '{name}' could not be deleted due to: {java_name(error)}: {error}")
     if done:
         out.line(f"\nThese consumer groups were deleted successfully: {quoted(done)}")
+    return 1
 
 
 def quoted(names: list[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
 
 
-def delete_offsets(admin: Admin, given: Given, out: Output) -> None:
+def delete_offsets(admin: Admin, given: Given, out: Output) -> int:
     from moldau.cli.groups.offset_resets import partitions_of_topics
 
     group = given.texts("group")[0]
@@ -213,32 +230,41 @@ def delete_offsets(admin: Admin, given: Given, out: Output) -> None:
         if partitions
         else {}
     )
-    failed = any(isinstance(each, Exception) for each in results.values())
+    failed = bool(unknown) or any(isinstance(each, Exception) for each in results.values())
+    if out.is_json:
+        rows_of_all: list[dict[str, Any]] = [
+            {**place(tp), "error": None if result is None else fault_of(result)}
+            for tp, result in sorted(results.items())
+        ]
+        rows_of_all += [
+            {"topic": topic, "partition": None, "error": fault_of(error)}
+            for topic, error in unknown.items()
+        ]
+        out.json({"group": group, "offsets": rows_of_all})
+        return 1 if failed else 0
     rows = [(tp.topic, str(tp.partition), outcome(results[tp])) for tp in sorted(results)]
     rows += [(topic, "-", outcome(error)) for topic, error in unknown.items()]
-    if given.has("json"):
-        keys = ("topic", "partition", "status")
-        out.json([dict(zip(keys, row, strict=True)) for row in rows])
-        return
-    if failed:
+    if any(isinstance(each, Exception) for each in results.values()):
         out.line("\nError: Encountered some partition-level error, see the follow-up details.")
     else:
         out.line(f"Request succeeded for deleting offsets from group {group}.")
     out.line(f"\n{'TOPIC':<15} {'PARTITION':<10} {'STATUS':<15}")
     for topic, partition, status in rows:
         out.line(f"{topic:<15} {partition:<10} {status:<15}")
+    return 1 if failed else 0
 
 
 def outcome(result: Exception | None) -> str:
     return "Successful" if result is None else f"Error: {java_name(result)}: {result}"
 
 
-def describe_groups(admin: Admin, given: Given, out: Output) -> None:
+def describe_groups(admin: Admin, given: Given, out: Output) -> int:
     describe(admin, given, out, groups_of(admin, given))
+    return 0
 
 
-def reset(admin: Admin, given: Given, out: Output) -> None:
-    reset_offsets(admin, given, out, groups_of(admin, given))
+def reset(admin: Admin, given: Given, out: Output) -> int:
+    return reset_offsets(admin, given, out, groups_of(admin, given))
 
 
 DO = {
@@ -292,6 +318,7 @@ TOOL = Tool(
         JSON,
     ),
     main=main,
+    actions=actions_of(ACTIONS, only_with=ONLY_WITH, needs=NEEDS),
     examples=(
         "moldau consumer-groups --bootstrap-server localhost:9092 --list",
         "moldau consumer-groups --bootstrap-server localhost:9092 --describe --group billing",

@@ -8,7 +8,7 @@ from moldau.cli.command_clients import open_admin
 from moldau.cli.command_faults import UsageFault
 from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, actions_of, run_tool
 
 WIDTH_MIN = 20
 
@@ -64,5 +64,6 @@ TOOL = Tool(
         JSON,
     ),
     main=main,
+    actions=actions_of(("list",)),
     examples=("moldau groups --bootstrap-server localhost:9092 --list",),
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.answers import fault, place
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Given
 from moldau.cli.output import BOLD, Output
@@ -42,8 +43,10 @@ WITHOUT_EXECUTE = (
 )
 
 
-def reset_offsets(admin: Admin, given: Given, out: Output, groups: list[str]) -> None:
+def reset_offsets(admin: Admin, given: Given, out: Output, groups: list[str]) -> int:
+    """The exit code: 1 if a group could not be reset."""
     plans: dict[str, Plan] = {}
+    refused: list[dict[str, Any]] = []
     if not given.has("execute") and not given.has("dry-run"):
         out.remark(WITHOUT_EXECUTE)
     described = admin.describe_groups(groups, raise_errors=False).outcomes
@@ -51,24 +54,32 @@ def reset_offsets(admin: Admin, given: Given, out: Output, groups: list[str]) ->
         found = described[group]
         state = "Dead" if isinstance(found, Exception) else found.state
         if state not in RESETTABLE:
-            out.line(
-                f"\nError: Assignments can only be reset if the group '{group}' is inactive, but"
+            sentence = (
+                f"Assignments can only be reset if the group '{group}' is inactive, but"
                 f" the current state is {state}."
             )
+            out.line(f"\nError: {sentence}")
+            refused.append({"group": group, "error": fault(sentence)})
             plans[group] = {}
             continue
         try:
             plans[group] = plan(admin, given, out, group, len(groups))
-        except ResetError as fault:
-            raise UsageFault(str(fault)) from None
+        except ResetError as mistake:
+            raise UsageFault(str(mistake)) from None
         if given.has("execute") and plans[group]:
             admin.alter_group_offsets(group, plans[group]).check()
     if given.has("json"):
-        out.json({g: {str(tp): o for tp, o in new.items()} for g, new in plans.items()})
+        offsets = [
+            {"group": group, **place(tp), "newOffset": offset}
+            for group, new in plans.items()
+            for tp, offset in sorted(new.items())
+        ]
+        out.json({"executed": given.has("execute"), "offsets": offsets, "failed": refused})
     elif given.has("export"):
         print_csv(out, plans)
     else:
         print_table(out, plans)
+    return 1 if refused else 0
 
 
 def print_csv(out: Output, plans: Mapping[str, Plan]) -> None:
@@ -178,8 +189,8 @@ def from_file(path: str, group: str, groups_count: int) -> Plan:
     plan = {}
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except OSError as fault:
-        raise CommandFault(f"{path} cannot be read: {fault.strerror}") from None
+    except OSError as reason:
+        raise CommandFault(f"{path} cannot be read: {reason.strerror}") from None
     for number, line in enumerate(text.splitlines(), start=1):
         cells = [cell.strip().strip('"') for cell in line.split(",")]
         if not line.strip():

@@ -6,6 +6,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from moldau.cli.answers import place
+from moldau.cli.answers import rows as as_data
 from moldau.cli.command_clients import java_name, open_admin
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, integer, long
@@ -204,11 +206,16 @@ def abort(given: Given, out: Output) -> None:
             coordinator_epoch = given.number("coordinator-epoch")
         # A transaction that never got a marker has no coordinator's epoch yet.
         admin.abort_transaction(partition, producer_id, epoch, max(coordinator_epoch, 0))
+    if out.is_json:
+        aborted = {"producerId": producer_id, "producerEpoch": epoch}
+        out.json({"aborted": {**place(partition), **aborted}})
 
 
 def force_terminate(given: Given, out: Output) -> None:
     with open_admin(given, out) as admin:
         admin.force_terminate_transaction(given.text("transactionalId"))
+    if out.is_json:
+        out.json({"terminated": given.text("transactionalId")})
 
 
 def partition_of(given: Given) -> TopicPartition:
@@ -225,7 +232,8 @@ def show(
     given: Given, out: Output, header: Sequence[str], rows: Sequence[Sequence[object]]
 ) -> None:
     if given.has("json"):
-        out.json([dict(zip(header, row, strict=True)) for row in rows])
+        shown = ([None if cell == "None" else cell for cell in row] for row in rows)
+        out.json(as_data(header, shown))
         return
     if out.is_terminal:
         out.table(header, rows)

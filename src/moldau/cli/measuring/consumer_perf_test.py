@@ -121,10 +121,10 @@ class PerfTest:
                 {
                     "records": self.count,
                     "mib": mib,
-                    "records_per_second": self.count / seconds,
-                    "mib_per_second": mib / seconds,
-                    "rebalance_ms": int(self.joining_s * 1000),
-                    "fetch_ms": int(fetching * 1000),
+                    "recordsPerSecond": self.count / seconds,
+                    "mibPerSecond": mib / seconds,
+                    "rebalanceMs": int(self.joining_s * 1000),
+                    "fetchMs": int(fetching * 1000),
                 }
             )
             return

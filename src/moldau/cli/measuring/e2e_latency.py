@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -41,13 +40,12 @@ def main(given: Given, out: Output) -> None:
     settings["bootstrap.servers"] = values["bootstrap-server"]
     with client_faults():
         reach(settings["bootstrap.servers"], {}, out)
-        progress = Output(sys.stderr) if given.has("json") else out
-        create_topic(settings, values["topic"], progress)
-        times = measure(settings, values, count, size, progress)
+        create_topic(settings, values["topic"], out)
+        times = measure(settings, values, count, size, out)
     ordered = sorted(times)
     p50, p99, p999 = (int(ordered[int(count * share)]) for share in (0.5, 0.99, 0.999))
     if given.has("json"):
-        out.json({"avg_ms": sum(times) / count, "p50_ms": p50, "p99_ms": p99, "p99.9_ms": p999})
+        out.json({"avgMs": sum(times) / count, "p50Ms": p50, "p99Ms": p99, "p999Ms": p999})
         return
     out.line(f"Avg latency: {sum(times) / count:.4f} ms")
     out.line(f"Percentiles: 50th = {p50}, 99th = {p99}, 99.9th = {p999}")

@@ -88,11 +88,14 @@ class Latencies:
         return {
             "records": count,
             "failed": self.failed,
-            "records_per_second": count / seconds,
-            "mib_per_second": self.bytes / seconds / MIB,
-            "latency_avg_ms": sum(ordered) / count if count else 0.0,
-            "latency_max_ms": ordered[-1] if ordered else 0.0,
-            **{f"latency_p{share * 100:g}_ms": percentile(ordered, share) for share in PERCENTILES},
+            "recordsPerSecond": count / seconds,
+            "mibPerSecond": self.bytes / seconds / MIB,
+            "latencyAvgMs": sum(ordered) / count if count else 0.0,
+            "latencyMaxMs": ordered[-1] if ordered else 0.0,
+            **{
+                f"latencyP{share * 100:g}Ms".replace(".", ""): percentile(ordered, share)
+                for share in PERCENTILES
+            },
         }
 
 

@@ -157,7 +157,8 @@ class PerfTest:
         if self.all.failed:
             self.out.remark(f"{self.all.failed} records were not stored: {self.all.fault}")
         if given.has("json"):
-            self.out.json(self.all.as_json())
+            more = {"metrics": producer.metrics()} if given.has("print-metrics") else {}
+            self.out.json({**self.all.as_json(), **more})
             return
         self.all.total()
         if self.steady is not None:

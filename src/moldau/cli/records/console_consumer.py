@@ -294,6 +294,7 @@ TOOL = Tool(
         JSON._replace(help="Print each record as a line of JSON."),
     ),
     main=main,
+    answers_in_lines=True,
     examples=(
         "moldau console-consumer --bootstrap-server localhost:9092 --topic orders --from-beginning",
         "moldau console-consumer --bootstrap-server localhost:9092 --topic orders --partition 0"

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.answers import fault_of as fault_data
 from moldau.cli.command_clients import (
     bootstrap_of,
     client_faults,
@@ -66,8 +67,7 @@ def main(given: Given, out: Output) -> int:
     reader = reader_of(given)
     settings = settings_of(given, out)
     with client_faults():
-        if not reachable(settings, out):
-            return 0
+        reach_in_time(settings, out)
         from moldau.client.producer.blocking_producer import Producer
 
         with Producer(settings) as producer:
@@ -81,20 +81,21 @@ def main(given: Given, out: Output) -> int:
                 ) from None
             finally:
                 sending.settle()
-    return 0
+    if out.is_json:
+        last = None if sending.fault is None else fault_data(sending.fault)
+        counts = {"sent": sending.sent, "failed": sending.failed}
+        out.json({"topic": sending.topic, **counts, "error": last})
+    return 1 if sending.failed else 0
 
 
-def reachable(settings: dict[str, Any], out: Output) -> bool:
-    """Kafka's tool tells that nothing could be sent, and still ends with 0: scripts rely on it."""
+def reach_in_time(settings: dict[str, Any], out: Output) -> None:
     try:
         limit = {"default.api.timeout.ms": str(settings["max.block.ms"])}
         reach(str(settings["bootstrap.servers"]), limit, out)
     except CommandFault as fault:
         if not fault.java:
             raise  # not an address at all
-        out.remark(f"ERROR nothing was sent: {fault.sentence}")
-        return False
-    return True
+        raise CommandFault(f"ERROR nothing was sent: {fault.sentence}", java=fault.java) from None
 
 
 def reader_of(given: Given) -> LineReader:
@@ -157,7 +158,9 @@ class Sending:
         self.topic = topic
         self.out = out
         self.is_sync = is_sync
-        self.open: deque[tuple[Any, str]] = deque()
+        self.open: deque[tuple[Any, str, int]] = deque()
+        self.sent = self.failed = 0
+        self.fault: Exception | None = None
 
     def send(self, reader: LineReader, lines: list[bytes]) -> None:
         from moldau.client.shared.client_errors import KafkaError
@@ -165,22 +168,23 @@ class Sending:
         try:
             if reader.is_plain and not self.is_sync:
                 what = f"with key: null, value: {len(lines[0])} bytes"
-                self._track(self.producer.send_many(self.topic, lines), what)
+                self._track(self.producer.send_many(self.topic, lines), what, len(lines))
                 return
             for line in lines:
                 headers, key, value = reader.read(line)
                 sent = self.producer.send(self.topic, value, key, headers)
                 if self.is_sync:
                     sent.result()
+                    self.sent += 1
                 else:
-                    self._track(sent, f"with key: {size(key)}, value: {size(value)}")
+                    self._track(sent, f"with key: {size(key)}, value: {size(value)}", 1)
         except KafkaError as error:
             if self.is_sync:
                 raise
-            self._tell(error, f"with value: {len(lines[0])} bytes")
+            self._tell(error, f"with value: {len(lines[0])} bytes", len(lines))
 
-    def _track(self, sent: Any, what: str) -> None:
-        self.open.append((sent, what))
+    def _track(self, sent: Any, what: str, count: int) -> None:
+        self.open.append((sent, what, count))
         while len(self.open) > OPEN_MAX:
             self._settle_one()
 
@@ -191,13 +195,16 @@ class Sending:
     def _settle_one(self) -> None:
         from moldau.client.shared.client_errors import KafkaError
 
-        sent, what = self.open.popleft()
+        sent, what, count = self.open.popleft()
         try:
             sent.result()
+            self.sent += count
         except KafkaError as error:
-            self._tell(error, what)
+            self._tell(error, what, count)
 
-    def _tell(self, error: Exception, what: str) -> None:
+    def _tell(self, error: Exception, what: str, count: int) -> None:
+        self.failed += count
+        self.fault = error
         java = fault_of(error).java
         self.out.remark(
             f"ERROR Error when sending message to topic {self.topic} {what} with error:"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moldau.cli.answers import placed
 from moldau.cli.command_clients import json_file, open_admin
 from moldau.cli.command_faults import CommandFault
 from moldau.cli.flags import Flag, Given
@@ -16,21 +17,20 @@ def run(arguments: Sequence[str]) -> int:
     return run_tool(TOOL, arguments)
 
 
-def main(given: Given, out: Output) -> None:
+def main(given: Given, out: Output) -> int:
     wanted = offsets_of(json_file(given.text("offset-json-file")))
     with open_admin(given, out) as admin:
-        if not given.has("json"):
-            out.line("Executing records delete operation")
+        out.line("Executing records delete operation")
         results = admin.delete_records(wanted, raise_errors=False).outcomes
-    if given.has("json"):
-        out.json({str(partition): result for partition, result in results.items()})
-        return
+    if out.is_json:
+        out.json(placed(results, "lowWatermark"))
     out.line("Records delete operation completed:")
     for partition, result in results.items():
         if isinstance(result, Exception):
             out.line(f"partition: {partition}\terror: {result}")
         else:
             out.line(f"partition: {partition}\tlow_watermark: {result}")
+    return 1 if any(isinstance(each, Exception) for each in results.values()) else 0
 
 
 def offsets_of(content: object) -> dict[TopicPartition, int]:

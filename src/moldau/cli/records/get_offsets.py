@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.cli.answers import placed
 from moldau.cli.command_clients import open_admin
 from moldau.cli.command_faults import CommandFault
 from moldau.cli.flags import Flag, Given
@@ -33,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
     return run_tool(TOOL, arguments)
 
 
-def main(given: Given, out: Output) -> None:
+def main(given: Given, out: Output) -> int:
     time = time_of(given.text("time"))
     if given.has("topic-partitions") and (given.has("topic") or given.has("partitions")):
         raise CommandFault("--topic-partitions cannot be used with --topic or --partitions")
@@ -51,11 +52,12 @@ def main(given: Given, out: Output) -> None:
             )
         elif result.offset >= 0:
             found.append((partition, result.offset))
-    if given.has("json"):
-        out.json([{"topic": tp.topic, "partition": tp.partition, "offset": o} for tp, o in found])
-        return
+    failed = {tp: each for tp, each in offsets.items() if isinstance(each, Exception)}
+    if out.is_json:
+        out.json(placed({**dict(found), **failed}, "offset"))
     for partition, offset in found:
         out.line(f"{partition.topic}:{partition.partition}:{offset}")
+    return 1 if failed else 0
 
 
 def time_of(text: str) -> int:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from moldau.cli.answers import row as in_camel_case
 from moldau.cli.command_clients import bootstrap_of, client_faults, properties_file, reach
 from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import Output
@@ -155,7 +156,10 @@ def text(content: bytes | None) -> str | None:
 
 
 def say(out: Output, row: dict[str, Any]) -> None:
-    out.line(json.dumps(row, separators=(",", ":")))
+    if out.is_json:
+        out.json(in_camel_case(row))
+    else:
+        out.line(json.dumps(row, separators=(",", ":")))
     out.flush()
 
 
@@ -189,9 +193,10 @@ TOOL = Tool(
         ),
         Flag("--consumer.config", takes="FILE", hidden=True),
         COMMAND_CONFIG,
-        JSON._replace(help="Nothing more: the lines are JSON.", no_effect="the lines are JSON"),
+        JSON._replace(help="The lines are JSON anyway; this writes their keys in camelCase."),
     ),
     main=main,
+    answers_in_lines=True,
     examples=(
         "moldau verifiable-consumer --bootstrap-server localhost:9092 --topic numbers"
         " --group-id check --max-messages 1000",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.cli.answers import row as in_camel_case
 from moldau.cli.command_clients import (
     bootstrap_of,
     client_faults,
@@ -119,7 +120,10 @@ class Sending:
         )
 
     def say(self, row: dict[str, Any]) -> None:
-        self.out.line(json.dumps(row, separators=(",", ":")))
+        if self.out.is_json:
+            self.out.json(in_camel_case(row))
+        else:
+            self.out.line(json.dumps(row, separators=(",", ":")))
         self.out.flush()
 
 
@@ -168,9 +172,10 @@ TOOL = Tool(
         Flag("--repeating-keys", "Keys from 0 up to this, again and again.", "N", kind=integer),
         Flag("--producer.config", takes="FILE", hidden=True),
         COMMAND_CONFIG,
-        JSON._replace(help="Nothing more: the lines are JSON.", no_effect="the lines are JSON"),
+        JSON._replace(help="The lines are JSON anyway; this writes their keys in camelCase."),
     ),
     main=main,
+    answers_in_lines=True,
     examples=(
         "moldau verifiable-producer --bootstrap-server localhost:9092 --topic numbers"
         " --max-messages 200000",

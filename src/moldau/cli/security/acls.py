@@ -16,7 +16,7 @@ from moldau.cli.security.acl_words import (
     resources_of,
 )
 from moldau.cli.security.principals import principals
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, actions_of, run_tool
 from moldau.security.acl.acl_model import Entry, Operation, PatternType, ResourcePattern
 from moldau.security.acl.acl_model import pascal_case as pascal
 
@@ -35,6 +35,14 @@ EXCLUDED = {
     "consumer": ROLE_EXCLUDES,
 }
 """What makes no sense beside each."""
+ONLY_WITH = {
+    "principal": ("list",),
+    **dict.fromkeys(
+        ("allow-principal", "deny-principal", "allow-host", "deny-host"), ("add", "remove")
+    ),
+    **dict.fromkeys(("producer", "consumer", "idempotent"), ("add", "remove")),
+    "force": ("remove",),
+}
 TITLES = ("RESOURCE", "NAME", "PATTERN", "PRINCIPAL", "HOST", "OPERATION", "PERMISSION")
 
 
@@ -125,28 +133,39 @@ def add(given: Given, out: Output) -> None:
         raise UsageFault(
             "You must specify one of: --allow-principal, --deny-principal when trying to add ACLs."
         )
+    added: list[Acl] = []
+    kept: list[Acl] = []
     with open_admin(given, out) as admin:
         for resource, entries in wanted.items():
             existing = {entry_of(acl) for acl in admin.describe_acls(filter_of(resource))}
             for entry in entries:
                 if entry in existing:
+                    kept.append(acl_of(resource, entry))
                     out.line(f"Acl (pattern={resource}, entry={entry}) already exists.")
             new = [entry for entry in entries if entry not in existing]
             if new:
                 out.line(f"Adding ACLs for resource `{resource}`: \n {indented(new)}\n")
                 out.flush()
                 admin.create_acls([acl_of(resource, entry) for entry in new])
+                added += [acl_of(resource, entry) for entry in new]
+    if out.is_json:
+        shown = {"added": added, "existing": kept}
+        out.json({key: [row_of(acl) for acl in acls] for key, acls in shown.items()})
 
 
 def remove(given: Given, out: Output) -> None:
     wanted = entries_by_resource(given)
+    removed: list[Acl] = []
     with open_admin(given, out) as admin:
         for resource, entries in wanted.items():
             if not given.has("force") and not confirmed(out, question(resource, entries)):
                 continue
-            admin.delete_acls(
+            found = admin.delete_acls(
                 [filter_of(resource, entry) for entry in entries] or [filter_of(resource)]
             )
+            removed += [acl for acls in found.values() for acl in acls]
+    if out.is_json:
+        out.json({"removed": [row_of(acl) for acl in removed]})
 
 
 def question(resource: ResourcePattern, entries: Sequence[Entry]) -> str:
@@ -160,7 +179,7 @@ def question(resource: ResourcePattern, entries: Sequence[Entry]) -> str:
 
 def confirmed(out: Output, text: str) -> bool:
     """No answer at all is no."""
-    out.line(text)
+    out.warn(text)
     out.flush()
     return sys.stdin.readline().strip().lower() == "y"
 
@@ -261,6 +280,7 @@ TOOL = Tool(
         JSON,
     ),
     main=main,
+    actions=actions_of(ACTIONS, only_with=ONLY_WITH),
     fault_opening="Error while executing ACL command: ",
     faults_on_stdout=True,
     examples=(

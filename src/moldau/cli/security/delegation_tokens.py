@@ -17,7 +17,7 @@ from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, long
 from moldau.cli.output import Output
 from moldau.cli.security.principals import principals
-from moldau.cli.tool import BOOTSTRAP, JSON, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, JSON, Tool, actions_of, run_tool
 
 if TYPE_CHECKING:
     from moldau.client.admin.tokens_admin import DelegationToken
@@ -44,6 +44,14 @@ EXCLUDED = {
     "describe": ("renew-time-period", "max-life-time-period", "hmac", "expiry-time-period"),
 }
 """What each action needs, and what makes no sense beside it."""
+ONLY_WITH = {
+    "hmac": ("renew", "expire"),
+    "max-life-time-period": ("create",),
+    "renew-time-period": ("renew",),
+    "expiry-time-period": ("expire",),
+    "renewer-principal": ("create",),
+    "owner-principal": ("create", "describe"),
+}
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -235,6 +243,7 @@ TOOL = Tool(
         JSON,
     ),
     main=main,
+    actions=actions_of(ACTIONS, needs=NEEDED, only_with=ONLY_WITH),
     examples=(
         "moldau delegation-tokens --bootstrap-server localhost:9092 --command-config "
         "client.properties --create --max-life-time-period -1 --renewer-principal User:alice",

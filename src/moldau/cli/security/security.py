@@ -52,10 +52,10 @@ def init(given: Given, out: Output) -> None:
     if given.has("json"):
         out.json(
             {
-                "bootstrap_servers": plan.bootstrap,
-                "security_protocol": plan.protocol,
-                "server_properties": str(plan.path("server.properties")),
-                "log_dir": str(plan.log_dir),
+                "bootstrapServers": plan.bootstrap,
+                "securityProtocol": plan.protocol,
+                "serverProperties": str(plan.path("server.properties")),
+                "logDir": str(plan.log_dir),
                 "users": ["admin", *plan.users],
                 "files": [str(path) for path in files],
             }

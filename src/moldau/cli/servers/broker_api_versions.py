@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from moldau.cli.answers import fault_of as as_data
 from moldau.cli.command_clients import fault_of, open_admin
 from moldau.cli.flags import Given
 from moldau.cli.output import Output
@@ -23,18 +24,21 @@ def run(arguments: Sequence[str]) -> int:
     return run_tool(TOOL, arguments)
 
 
-def main(given: Given, out: Output) -> None:
+def main(given: Given, out: Output) -> int:
     from moldau.client.shared.client_errors import KafkaError
     from moldau.wire.apis import APIS, OWN_FROM
 
     known = {api.key: api for api in APIS}
-    shown = []
+    shown: list[dict[str, Any]] = []
+    failed = 0
     with open_admin(given, out) as admin:
         for node in admin.describe_cluster().nodes:
             try:
                 served = admin.api_versions(node.id)
             except KafkaError as error:
                 out.line(f"{node_text(node)} -> ERROR: {fault_of(error).java}: {error}")
+                shown.append({**node_row(node), "error": as_data(error)})
+                failed += 1
                 continue
             lines = []
             for key in sorted({*served, *known} - BETWEEN_BROKERS):
@@ -47,14 +51,27 @@ def main(given: Given, out: Output) -> None:
                     continue
                 usable = use_of(row, api)
                 lines.append(f"\t{name}: {versions_text(*row[1:])} [{usable}]")
-            if given.has("json"):
-                shown.append({"id": node.id, "host": node.host, "port": node.port, "apis": served})
-                continue
+            apis = [api_row(row, known.get(key)) for key, row in sorted(served.items())]
+            shown.append({**node_row(node), "apis": apis})
             out.line(f"{node_text(node)} -> (")
             out.line(",\n".join(lines))
             out.line(")")
-    if given.has("json"):
+    if out.is_json:
         out.json(shown)
+    return 1 if failed else 0
+
+
+def node_row(node: Node) -> dict[str, Any]:
+    return {"id": node.id, "host": node.host, "port": node.port}
+
+
+def api_row(row: ApiVersionRange, api: Api | None) -> dict[str, Any]:
+    return {
+        "key": row.api_key,
+        "name": None if api is None else api.name,
+        "minVersion": row.min_version,
+        "maxVersion": row.max_version,
+    }
 
 
 def node_text(node: Node) -> str:

@@ -6,16 +6,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from moldau.cli.command_clients import open_admin
-from moldau.cli.command_faults import UsageFault
+from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given
 from moldau.cli.output import BOLD, Output
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, actions_of, run_tool
 
 if TYPE_CHECKING:
     from moldau.admin import Admin, ConfigResource
 
 ACTIONS = ("alter", "delete", "describe", "list")
 CHANGES = ("generate-name", "interval", "match", "metrics")
+ONLY_WITH = {
+    "name": ("alter", "delete", "describe"),
+    **dict.fromkeys(CHANGES, ("alter",)),
+}
 NOT_WITH = {"delete": CHANGES, "describe": CHANGES, "list": ("name", *CHANGES)}
 
 
@@ -71,6 +75,8 @@ def alter(admin: Admin, given: Given, out: Output) -> None:
             # What is left empty goes back to its default.
             changes[key] = given.text(flag) or None
     admin.incremental_alter_configs({resource(name): changes}).check()
+    if out.is_json:
+        out.json({"altered": name, "set": sorted(changes)})
     out.line(f"Altered client metrics config for {name}.")
 
 
@@ -88,6 +94,8 @@ def new_name() -> str:
 def delete(admin: Admin, name: str, out: Output) -> None:
     changes: dict[str, str | None] = dict.fromkeys(settings_of(admin, name))
     admin.incremental_alter_configs({resource(name): changes}).check()
+    if out.is_json:
+        out.json({"deleted": name})
     out.line(f"Deleted client metrics config for {name}.")
 
 
@@ -96,10 +104,10 @@ def describe(admin: Admin, given: Given, out: Output) -> None:
     name = given.maybe_text("name")
     if name is not None:
         if name not in names:
-            out.line(
+            sentence = (
                 f"The client metric resource {name} doesn't exist and doesn't have dynamic config."
             )
-            return
+            raise CommandFault(sentence, told=sentence)
         names = [name]
     if given.has("json"):
         out.json([{"name": each, "configs": settings_of(admin, each)} for each in names])
@@ -156,6 +164,7 @@ TOOL = Tool(
         JSON,
     ),
     main=main,
+    actions=actions_of(ACTIONS, only_with=ONLY_WITH, needs={"delete": ("name",)}),
     fault_opening="Error while executing client metrics command : ",
     faults_on_stdout=True,
     examples=(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moldau.cli.command_clients import open_admin
+from moldau.cli.command_faults import CommandFault
 from moldau.cli.flags import Flag, Given, integer
 from moldau.cli.output import Output
 from moldau.cli.servers.local_cluster_commands import COMMANDS
@@ -51,8 +52,10 @@ def unregister(given: Given, out: Output) -> None:
         try:
             admin.unregister_broker(broker)
         except UnsupportedVersionError:
-            out.line("The target cluster does not support the broker unregistration API.")
-            return
+            sentence = "The target cluster does not support the broker unregistration API."
+            raise CommandFault(sentence, told=sentence) from None
+    if out.is_json:
+        out.json({"unregistered": broker})
     out.line(f"Broker {broker} is no longer registered.")
 
 

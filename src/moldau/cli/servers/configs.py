@@ -23,6 +23,7 @@ from moldau.cli.tool import (
     JSON,
     NOTHING_IS_ASKED,
     Tool,
+    actions_of,
     run_tool,
 )
 from moldau.config.setting_definition import HIDDEN
@@ -59,6 +60,13 @@ DEFAULT_FLAGS = {
 }
 OUTSIDE_BRACKETS = r"(?=[^\]]*(?:\[|$))"
 DEFAULT_NAME = ""
+ONLY_WITH = {
+    "all": ("describe",),
+    "add-config": ("alter",),
+    "add-config-file": ("alter",),
+    "delete-config": ("alter",),
+}
+"""What has a meaning with one action only; with the other it is told to have no effect."""
 PASSWORD = re.compile(r"password=[^\]\s]*")
 
 
@@ -97,12 +105,13 @@ def main(given: Given, out: Output) -> None:
     except UsageFault:
         raise
     except CommandFault as fault:
+        if fault.told:
+            raise
         shown = (HIDDEN if SECRET.search(word) else word for word in given.raw)
         words = PASSWORD.sub("password=[hidden]", " ".join(shown))
-        cause = f"{fault.java}: {fault.sentence}" if fault.java else fault.sentence
-        raise CommandFault(
-            f"Error while executing config command with args '{words}'\n{cause}"
-        ) from None
+        java = f"{fault.java}: " if fault.java else ""
+        opening = f"Error while executing config command with args '{words}'\n{java}"
+        raise CommandFault(fault.sentence, java=fault.java, opening=opening) from None
 
 
 def entities_of(given: Given) -> list[Entity]:
@@ -199,7 +208,16 @@ def alter(admin: Admin, entities: list[Entity], changes: Any, out: Output) -> No
         alter_entities(admin, entities, changes)
     else:
         admin.incremental_alter_configs({resource_of(entity): changes}).check()
-    if entity.name:
+    if out.is_json:
+        # Names only: values may be passwords.
+        out.json(
+            {
+                "entities": [{"type": each.type, "name": each.name or None} for each in entities],
+                "set": sorted(key for key, value in changes.items() if value is not None),
+                "deleted": sorted(key for key, value in changes.items() if value is None),
+            }
+        )
+    elif entity.name:
         out.line(f"Completed updating config for {entity.singular} {entity.name}.")
     else:
         out.line(f"Completed updating default config for {entity.type} in the cluster.")
@@ -214,10 +232,10 @@ def describe(admin: Admin, entities: list[Entity], given: Given, out: Output) ->
     if entity.name is None:
         every = all_of(admin, entity.type)
     elif entity.name and not exists(admin, entity):
-        out.line(
+        sentence = (
             f"The {entity.singular} '{entity.name}' doesn't exist and doesn't have dynamic config."
         )
-        return
+        raise CommandFault(sentence, told=sentence)
     shown = []
     for each in every:
         entries = sorted(entries_of(admin, each, shows_all=given.has("all")))
@@ -352,6 +370,7 @@ TOOL = Tool(
         JSON,
     ),
     main=main,
+    actions=actions_of(("describe", "alter"), only_with=ONLY_WITH),
     examples=(
         "moldau configs --bootstrap-server localhost:9092 --describe --topic orders --all",
         "moldau configs --bootstrap-server localhost:9092 --alter --topic orders"

@@ -57,6 +57,8 @@ def main(given: Given, out: Output) -> None:
     settings = dataclasses.replace(settings, port=listener.getsockname()[1])
 
     def tell(address: str) -> None:
+        if out.is_json:
+            out.json({"bootstrapServer": bootstrap, "address": address})
         out.line(f"The console of {bootstrap} is at {address}")
         out.flush()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moldau.cli.answers import fault_of
 from moldau.cli.command_clients import open_admin
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given
@@ -85,6 +86,18 @@ def update(given: Given, out: Output) -> int:
             levels, upgrade_type=kind, validate_only=dry, raise_errors=False
         )
     can, done = ("can be", "would be") if given.has("dry-run") else ("was", "was")
+    if out.is_json:
+        out.json(
+            [
+                {
+                    "feature": name,
+                    "level": levels[name],
+                    "dryRun": dry,
+                    "error": fault_of(result) if isinstance(result, Exception) else None,
+                }
+                for name, result in sorted(results.outcomes.items())
+            ]
+        )
     for name, result in sorted(results.outcomes.items()):
         new = levels[name]
         if isinstance(result, Exception):

@@ -64,6 +64,9 @@ def main(given: Given, out: Output) -> None:
 
 
 def print_values(shape: str, keys: list[str], values: Attributes, out: Output) -> None:
+    if out.is_json:
+        attributes = [{"name": key, "value": values[key]} for key in keys[1:] if key in values]
+        out.json({"time": values["time"], "attributes": attributes})
     if values.keys() != set(keys):
         return
     if shape == "original":
@@ -248,6 +251,7 @@ TOOL = Tool(
         Flag("--wait", "Wait until all MBeans that are named are there."),
     ),
     main=main,
+    answers_in_lines=True,
     needs_words=False,
     examples=(
         "moldau jmx --object-name kafka.server:type=BrokerTopicMetrics,name=MessagesInPerSec"

@@ -63,7 +63,7 @@ def status(given: Given, out: Output) -> int:
     brokers, zookeepers = rows(cluster)
     header = ("NAME", "PID", "PORT", "STATE", "CONTROLLER")
     shown = [
-        (f"broker {b['id']}", b["pid"], b["port"], b["state"], "yes" if b["is_controller"] else "")
+        (f"broker {b['id']}", b["pid"], b["port"], b["state"], "yes" if b["isController"] else "")
         for b in brokers
     ]
     shown += [(f"zookeeper {z['id']}", z["pid"], z["port"], z["state"], "") for z in zookeepers]
@@ -94,7 +94,7 @@ def rows(cluster: LocalCluster) -> tuple[list[dict[str, object]], list[dict[str,
                 "pid": pid,
                 "port": member.port,
                 "state": state,
-                "is_controller": pid is not None and registered.get(number, False),
+                "isController": pid is not None and registered.get(number, False),
             }
         )
     zookeepers: list[dict[str, object]] = []
@@ -109,10 +109,11 @@ def stop(given: Given, out: Output) -> int:
     folder = given.text("dir")
     cluster = LocalCluster(Path(folder))
     stopped = cluster.stop(out.remark)
-    if given.has("json"):
+    if out.is_json and stopped:
         out.json({"stopped": stopped})
-    elif stopped == 0:
-        out.line(f"No cluster runs in {folder}")
+    if stopped == 0:
+        sentence = f"No cluster runs in {folder}"
+        raise CommandFault(sentence, told=sentence)
     return 0 if stopped else 1
 
 

@@ -175,7 +175,13 @@ def describe_entities(admin: Admin, entities: Named, out: Output, *, as_json: bo
     ]
     users = _credentials(admin, entities)
     if as_json:
-        shown = [{"entity": entity, "configs": dict(values)} for entity, values in rows]
+        shown = [
+            {
+                "entity": [{"type": kind, "name": name} for kind, name in entity.items()],
+                "configs": dict(values),
+            }
+            for entity, values in rows
+        ]
         out.json([*shown, *users])
         return
     for entity, values in rows:

@@ -15,31 +15,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.cli.command_faults import CommandFault
+from moldau.cli.flags import Flag, Given
+from moldau.cli.output import Output
 from moldau.cli.servers.run_files import announce
+from moldau.cli.tool import JSON, Tool, run_tool
 
 if TYPE_CHECKING:
     from moldau.broker.broker import Broker
     from moldau.cli.servers.console_beside import Beside
-
-USAGE = """\
-usage: moldau server-start [-daemon] [--console[=PORT]] [server.properties]
-                           [--override key=value]...
-
-  server.properties      settings, as for Apache Kafka; without a file the broker
-                         listens on 127.0.0.1:9092 and keeps its data in ./data
-  --override key=value   a setting that wins over the file; may be repeated
-  -daemon                run in the background and return at once; log files and
-                         kafkaServer.out, what is printed, go to $LOG_DIR, or to
-                         ./logs
-  --console[=PORT]       show this broker in the browser too, on 127.0.0.1:8090
-                         or that port (0: any), as `moldau console` does; needs
-                         moldau[console]
-
-The log is printed; with LOG_DIR or kafka.logs.dir set, server.log, controller.log
-and Kafka's other files are written there too. Its level is INFO; MOLDAU_LOG_LEVEL
-changes it to DEBUG, WARN or ERROR.
-Stop the broker with Ctrl-C, SIGTERM or `moldau server-stop`.
-"""
 
 GREETING = """
   Moldau is ready.
@@ -63,7 +47,7 @@ COLLECT_WHILE_STARTING = 200_000
 number it would be looked at a hundred times."""
 
 
-class UsageFault(Exception):
+class UsageFault(CommandFault):
     """The command line or the file cannot be used; says why in one sentence."""
 
 
@@ -78,32 +62,32 @@ class Options(NamedTuple):
 
 
 def run(arguments: Sequence[str]) -> int:
-    if "--help" in arguments or "-h" in arguments:
-        print(USAGE, end="")
-        return 0
-    if "--version" in arguments:
-        from moldau import __version__
+    return run_tool(TOOL, arguments)
 
-        print(__version__)
-        return 0
+
+def main(given: Given, out: Output) -> int:
     gc.set_threshold(COLLECT_WHILE_STARTING)
     from moldau.config.broker_config import BrokerConfig
     from moldau.config.setting_definition import ConfigError
 
+    options = parse(given.raw)
     try:
-        options = parse(arguments)
         config, remarks = BrokerConfig.parse(settings_of(options, os.environ))
-        remarks += [f"accepted without effect: {each}" for each in options.ignored]
-        if options.daemon and not detach(os.environ):
-            return 0
-    except (UsageFault, ConfigError) as fault:
-        print(f"moldau server-start: {fault}", file=sys.stderr)
-        return 1
+    except ConfigError as fault:
+        raise UsageFault(str(fault)) from None
+    remarks += [f"accepted without effect: {each}" for each in options.ignored]
+    if options.daemon and not detach(os.environ, answer=out if out.is_json else None):
+        return 0
+    tells = out.is_json and not options.daemon
+    out.is_json = False
+    if tells:
+        out = beside_the_log()
     from moldau.broker.broker_log.log_search import LogPlaces
     from moldau.broker.process import run_broker
 
     # `make run` is meant for people too, wherever its output goes.
     greets = not options.daemon and (sys.stdout.isatty() or os.environ.get("MAKELEVEL"))
+    greets = greets and not tells
 
     beside: list[Beside] = []
 
@@ -112,6 +96,8 @@ def run(arguments: Sequence[str]) -> int:
             tell_number(broker.config.node_id)
         if options.console is not None:
             beside.append(console_of(broker, options.console))
+        if tells:
+            tell_json(out, broker, *beside)
         if greets:
             greet(broker, *beside)
         elif beside:
@@ -231,6 +217,27 @@ def greet(broker: Broker, *beside: Beside) -> None:
     print(GREETING.format(address=address, console=console, **facts(broker)), flush=True)
 
 
+def beside_the_log() -> Output:
+    """Where the one answer goes; whatever else is printed, as the log, goes to stderr then."""
+    sys.stdout.flush()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return Output(answers)
+
+
+def tell_json(out: Output, broker: Broker, *beside: Beside) -> None:
+    out.json(
+        {
+            "nodeId": broker.config.node_id,
+            "pid": os.getpid(),
+            "bootstrapServer": broker.bootstrap,
+            "logDirs": [os.path.abspath(folder) for folder in broker.config.log_dirs],
+            "console": beside[0].told if beside else None,
+        }
+    )
+    out.flush()
+
+
 def facts(broker: Broker) -> dict[str, str]:
     from moldau.records import batch_kernel
 
@@ -254,7 +261,9 @@ def log_folder(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("LOG_DIR") or "logs")
 
 
-def detach(environment: Mapping[str, str], console_file: str = CONSOLE_FILE) -> bool:
+def detach(
+    environment: Mapping[str, str], console_file: str = CONSOLE_FILE, answer: Output | None = None
+) -> bool:
     """Go on in the background: False in the process that was called, True in the one that stays."""
     folder = log_folder(environment)
     try:
@@ -263,8 +272,11 @@ def detach(environment: Mapping[str, str], console_file: str = CONSOLE_FILE) -> 
     except OSError as fault:
         reason = fault.strerror
         raise UsageFault(f"cannot write {folder / console_file}: {reason}.") from None
-    if os.fork():
+    pid = os.fork()
+    if pid:
         os.close(console)
+        if answer is not None:
+            answer.json({"pid": pid, "output": str((folder / console_file).absolute())})
         return False
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -274,3 +286,52 @@ def detach(environment: Mapping[str, str], console_file: str = CONSOLE_FILE) -> 
     os.close(nothing)
     os.close(console)
     return True
+
+
+TOOL = Tool(
+    name="server-start",
+    does="Starts a broker: the server that stores records and that clients connect to. Without a"
+    " file it listens on 127.0.0.1:9092 and keeps its data in ./data.",
+    flags=(
+        Flag(
+            "--override",
+            "A setting that wins over the file.",
+            takes="KEY=VALUE",
+            repeats=True,
+        ),
+        Flag(
+            "-daemon --daemon",
+            "Run in the background and return at once; log files and kafkaServer.out, what is"
+            " printed, go to $LOG_DIR, or to ./logs.",
+        ),
+        Flag(
+            "--console",
+            "Show this broker in the browser too, on 127.0.0.1:8090 or on the port that is given"
+            " as --console=PORT (0 takes any), as `moldau console` does; needs moldau[console].",
+            takes="=PORT",
+            bare=str(CONSOLE_PORT),
+        ),
+        Flag("-name", takes="NAME", hidden=True),
+        Flag("-loggc", hidden=True),
+        JSON._replace(
+            help="Print one JSON document once the broker is up: its id, process and address. Its"
+            " log goes to stderr then."
+        ),
+    ),
+    main=main,
+    own_words=True,
+    words_usage="[server.properties]",
+    needs_words=False,
+    fault_opening="moldau server-start: ",
+    notes="The file has the settings of Apache Kafka's server.properties, one key=value per line."
+    " The environment comes after it (KAFKA_LOG_DIRS for log.dirs), then --override.\n"
+    "The log is printed; with LOG_DIR or kafka.logs.dir set, server.log, controller.log and Kafka's"
+    " other files are written there too. Its level is INFO; MOLDAU_LOG_LEVEL changes it to DEBUG,"
+    " WARN or ERROR.\n"
+    "Stop the broker with Ctrl-C, SIGTERM or `moldau server-stop`.",
+    examples=(
+        "moldau server-start",
+        "moldau server-start config/server.properties --override num.partitions=6",
+        "moldau server-start -daemon config/server.properties",
+    ),
+)

@@ -5,48 +5,41 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Sequence
 
+from moldau.cli.answers import row
+from moldau.cli.command_faults import CommandFault
+from moldau.cli.flags import Flag, Given
+from moldau.cli.output import Output
 from moldau.cli.servers.run_files import running_brokers
+from moldau.cli.tool import Tool, run_tool
 
-USAGE = """\
-usage: moldau server-stop [--node-id=N] [--process-role=broker]
-
-Sends SIGTERM to every broker that you run on this machine, or to the one with
-that number. Each finishes what it has begun, closes its logs and ends. Returns
-at once. Other words, as the settings file in some runbooks, change nothing.
-"""
-
-
+NOTHING_RUNS = "No kafka server to stop"
 KNOWN_FROM_START = ("-daemon", "--daemon")
 """Flags of server-start that stand in runbooks here too."""
 
 
-class Mistake(Exception):
+class Mistake(CommandFault):
     """The line cannot be meant; says why in one sentence."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    if "--help" in arguments or "-h" in arguments:
-        print(USAGE, end="")
-        return 0
-    try:
-        wanted, ignored = understand(arguments)
-    except Mistake as mistake:
-        print(f"moldau server-stop: {mistake}", file=sys.stderr)
-        return 1
+    return run_tool(TOOL, arguments)
+
+
+def main(given: Given, out: Output) -> None:
+    wanted, ignored = understand(given.raw)
     for word in ignored:
-        print(f"moldau server-stop: {word} has no effect.", file=sys.stderr)
+        out.remark(f"moldau server-stop: {word} has no effect.")
     brokers = [b for b in running_brokers() if wanted is None or b.node_id == wanted]
     if not brokers:
-        print("No kafka server to stop")
-        return 1
+        raise CommandFault(NOTHING_RUNS, told=NOTHING_RUNS)
     for broker in brokers:
         # It may have ended by itself since we looked.
         with contextlib.suppress(ProcessLookupError):
             os.kill(broker.pid, signal.SIGTERM)
-    return 0
+    if out.is_json:
+        out.json({"stopped": [row(broker._asdict()) for broker in brokers]})
 
 
 def understand(arguments: Sequence[str]) -> tuple[int | None, list[str]]:
@@ -71,3 +64,20 @@ def understand(arguments: Sequence[str]) -> tuple[int | None, list[str]]:
         else:
             wanted = int(text)
     return wanted, ignored
+
+
+TOOL = Tool(
+    name="server-stop",
+    does="Asks every broker that you run on this machine to stop, or only one of them. Each"
+    " finishes what it has begun, closes its logs and ends; the command returns at once.",
+    flags=(
+        Flag("--node-id", "Only the broker with this number.", takes="ID"),
+        Flag("--process-role", "What Kafka's script takes; broker.", takes="ROLE"),
+    ),
+    main=main,
+    own_words=True,
+    needs_words=False,
+    fault_opening="moldau server-stop: ",
+    notes="Other words, as the settings file in some runbooks, change nothing.",
+    examples=("moldau server-stop", "moldau server-stop --node-id=2"),
+)

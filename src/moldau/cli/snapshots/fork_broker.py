@@ -95,11 +95,11 @@ class ForkedBroker:
             "settings": str(self.settings_path),
             "bootstrap": self.bootstrap,
             "pid": self.pid,
-            "cluster_id": self._fork.cluster_id,
+            "clusterId": self._fork.cluster_id,
             "snapshot": self._manifest.name,
             "partitions": len(self._manifest.partitions),
-            "size_bytes": self._manifest.size_bytes,
-            "copied_bytes": self._fork.copied_bytes,
+            "sizeBytes": self._manifest.size_bytes,
+            "copiedBytes": self._fork.copied_bytes,
         }
 
 

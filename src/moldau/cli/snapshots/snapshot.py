@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from moldau.cli.answers import row
 from moldau.cli.command_clients import open_admin
 from moldau.cli.command_faults import CommandFault
 from moldau.cli.flags import Flag, Given
@@ -134,7 +135,7 @@ def paths_of(snapshot: SnapshotInfo) -> list[str]:
 
 
 def as_row(snapshot: SnapshotInfo) -> dict[str, object]:
-    return {**snapshot._asdict(), "created": created(snapshot)}
+    return {**row(snapshot._asdict()), "created": created(snapshot)}
 
 
 def cells(snapshot: SnapshotInfo) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.cli.answers import place, placed
 from moldau.cli.command_clients import ZOOKEEPER, java_name, json_file, open_admin
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, integer
@@ -90,7 +91,13 @@ def elect(given: Given, out: Output, kind: str, partitions: list[TopicPartition]
             else:
                 failed[tp] = result
     if given.has("json"):
-        out.json({"elected": elected, "notNeeded": needless, "failed": [*failed]})
+        out.json(
+            {
+                "elected": [place(tp) for tp in elected],
+                "notNeeded": [place(tp) for tp in needless],
+                "failed": placed(failed, "error"),
+            }
+        )
         return 1 if failed else 0
     if elected:
         out.line(f"Successfully completed leader election ({kind}) for partitions {names(elected)}")

@@ -10,11 +10,12 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from moldau.cli.answers import place
 from moldau.cli.command_clients import ZOOKEEPER, json_file, open_admin
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given, long
 from moldau.cli.output import Output
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, actions_of, run_tool
 from moldau.cli.topics.reassignment_plans import (
     Plan,
     assignment_json,
@@ -29,17 +30,23 @@ from moldau.cli.topics.reassignment_throttles import (
 )
 from moldau.cli.topics.replica_moves import moves_of, start_moves, states_of, way_back
 from moldau.client.serialization.coordinator_records import compact_json
-from moldau.controller.rules.replica_placement import Start, place, place_by_rack
+from moldau.controller.rules.replica_placement import Start, place_by_rack
+from moldau.controller.rules.replica_placement import place as place_replicas
 from moldau.model.names import TopicPartition
 
 if TYPE_CHECKING:
+    from moldau.client.admin.admin_results import TopicPartitionReplica
     from moldau.client.admin.blocking_admin import Admin
     from moldau.client.network.network_client import Node
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
-ANYWHERE = ("bootstrap-server", "zookeeper", "command-config")
+ANYWHERE = ("bootstrap-server", "zookeeper", "command-config", "json")
+NEEDED = {
+    **dict.fromkeys(("execute", "verify", "cancel"), ("reassignment-json-file",)),
+    "generate": ("topics-to-move-json-file", "broker-list"),
+}
 PERMITTED = {
-    "generate": ("topics-to-move-json-file", "broker-list", "disable-rack-aware", "json"),
+    "generate": ("topics-to-move-json-file", "broker-list", "disable-rack-aware"),
     "execute": (
         "reassignment-json-file",
         "additional",
@@ -55,9 +62,14 @@ PERMITTED = {
         "timeout",
         "bootstrap-controller",
     ),
-    "list": ("bootstrap-controller", "json"),
+    "list": ("bootstrap-controller",),
 }
 """Flags that mean something to each action; the others are refused with it, as by Kafka's tool."""
+ONLY_WITH = {
+    flag: tuple(action for action in ACTIONS if flag in PERMITTED[action])
+    for flags in PERMITTED.values()
+    for flag in flags
+}
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -72,12 +84,9 @@ def main(given: Given, out: Output) -> None:
             " --list."
         )
     action = chosen[0]
-    if action in ("execute", "verify", "cancel") and not given.has("reassignment-json-file"):
-        raise UsageFault('Missing required argument "[reassignment-json-file]"')
-    if action == "generate":
-        for key in ("topics-to-move-json-file", "broker-list"):
-            if not given.has(key):
-                raise UsageFault(f'Missing required argument "[{key}]"')
+    for key in NEEDED.get(action, ()):
+        if not given.has(key):
+            raise UsageFault(f'Missing required argument "[{key}]"')
     for key in given.given_keys():
         if key not in (action, *ANYWHERE, *PERMITTED[action]):
             raise UsageFault(f'Option "[{key}]" can\'t be used with action "[{action}]"')
@@ -105,7 +114,7 @@ def generate(admin: Admin, given: Given, out: Output) -> None:
         if racks:
             fresh = place_by_rack(racks, len(topic.partitions), factor, start)
         else:
-            fresh = place(sorted(brokers), len(topic.partitions), factor, start)
+            fresh = place_replicas(sorted(brokers), len(topic.partitions), factor, start)
         for row in topic.partitions:
             current[TopicPartition(name, row.partition)] = row.replicas
             proposed[TopicPartition(name, row.partition)] = fresh[row.partition]
@@ -161,17 +170,7 @@ def execute(admin: Admin, given: Given, out: Output) -> None:
 
     content = json_file(given.text("reassignment-json-file"))
     wanted, moves = plan_of(content), moves_of(content)
-    alive = {node.id for node in admin.describe_cluster().nodes}
-    for replicas in wanted.values():
-        for broker in replicas:
-            if broker not in alive:
-                raise CommandFault(f"Unknown broker id {broker}")
-    under_way = moving(admin)
-    if under_way and not given.has("additional"):
-        raise CommandFault(
-            "Cannot execute because there is an existing partition assignment. Use --additional to"
-            " override this and create a new partition assignment in addition to the existing one."
-        )
+    check_plan(admin, given, wanted)
     current = current_of(admin, wanted)
     out.line("Current partition replica assignment\n")
     out.line(compact_json(assignment_json(current, directories(admin, current))))
@@ -200,6 +199,28 @@ def execute(admin: Admin, given: Given, out: Output) -> None:
     names = ",".join(str(tp) for tp in sorted(wanted))
     out.line(f"Successfully started partition reassignment{plural} for {names}")
     start_moves(admin, moves, given.number("timeout"), out)
+    if out.is_json:
+        out.json(
+            {
+                "previous": assignment_json(current, {}),
+                "started": [place(tp) for tp in sorted(wanted)],
+                "moves": [move_row(replica, path) for replica, path in sorted(moves.items())],
+            }
+        )
+
+
+def check_plan(admin: Admin, given: Given, wanted: Plan) -> None:
+    alive = {node.id for node in admin.describe_cluster().nodes}
+    for replicas in wanted.values():
+        for broker in replicas:
+            if broker not in alive:
+                raise CommandFault(f"Unknown broker id {broker}")
+    under_way = moving(admin)
+    if under_way and not given.has("additional"):
+        raise CommandFault(
+            "Cannot execute because there is an existing partition assignment. Use --additional to"
+            " override this and create a new partition assignment in addition to the existing one."
+        )
 
 
 def current_of(admin: Admin, partitions: Plan) -> Plan:
@@ -230,7 +251,12 @@ def verify(admin: Admin, given: Given, out: Output) -> None:
     under_way = moving(admin)
     current = current_of(admin, wanted)
     out.line("Status of partition reassignment:")
+    rows = []
     for tp in sorted(wanted):
+        state = "active" if tp in under_way else "none"
+        if tp not in under_way and current[tp] == wanted[tp]:
+            state = "completed"
+        rows.append({**place(tp), "state": state, "replicas": current[tp], "wanted": wanted[tp]})
         if tp in under_way:
             out.line(f"Reassignment of partition {tp} is still in progress.")
         elif current[tp] == wanted[tp]:
@@ -245,8 +271,22 @@ def verify(admin: Admin, given: Given, out: Output) -> None:
     is_busy = any(tp in under_way for tp in wanted) or any(
         state.endswith("in progress.") for state in states.values()
     )
-    if not is_busy and not given.has("preserve-throttles"):
+    clears = not is_busy and not given.has("preserve-throttles")
+    if clears:
         clear_throttles(admin, out, wanted)
+    if out.is_json:
+        told = [{**move_row(r, moves[r]), "state": state} for r, state in states.items()]
+        out.json({"partitions": rows, "moves": told, "throttlesCleared": clears})
+
+
+def move_row(replica: TopicPartitionReplica, path: str) -> dict[str, Any]:
+    topic, partition = replica.topic, replica.partition
+    return {
+        "topic": topic,
+        "partition": partition,
+        "brokerId": replica.broker_id,
+        "logDir": path,
+    }
 
 
 def cancel(admin: Admin, given: Given, out: Output) -> None:
@@ -272,8 +312,17 @@ def cancel(admin: Admin, given: Given, out: Output) -> None:
         start_moves(admin, back, given.number("timeout"), out)
     else:
         out.write("None of the specified partition moves are active.")
-    if not given.has("preserve-throttles"):
+    clears = not given.has("preserve-throttles")
+    if clears:
         clear_throttles(admin, out, wanted)
+    if out.is_json:
+        out.json(
+            {
+                "cancelled": [place(tp) for tp in sorted(under_way)],
+                "moves": [move_row(replica, path) for replica, path in sorted(back.items())],
+                "throttlesCleared": clears,
+            }
+        )
 
 
 def list_all(admin: Admin, given: Given, out: Output) -> None:
@@ -282,7 +331,7 @@ def list_all(admin: Admin, given: Given, out: Output) -> None:
         out.json(
             [
                 {
-                    "partition": str(tp),
+                    **place(tp),
                     "replicas": change.replicas,
                     "adding": change.adding_replicas,
                     "removing": change.removing_replicas,
@@ -316,7 +365,10 @@ TOOL = Tool(
         Flag("--generate", "Propose a plan; nothing is moved."),
         Flag("--execute", "Carry out a plan."),
         Flag("--verify", "Say how far it is, and lift throttles when it is done."),
-        Flag("--cancel", "Stop it."),
+        Flag(
+            "--cancel",
+            "Stop the moves of a plan that are under way; replicas stay where they are.",
+        ),
         Flag("--list", "List the moves that are under way."),
         Flag(
             "--topics-to-move-json-file",
@@ -345,6 +397,7 @@ TOOL = Tool(
         JSON,
     ),
     main=main,
+    actions=actions_of(ACTIONS, needs=NEEDED, only_with=ONLY_WITH),
     fault_opening="Error: ",
     faults_on_stdout=True,
     examples=(

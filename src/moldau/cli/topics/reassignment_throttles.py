@@ -31,7 +31,7 @@ def throttle(admin: Admin, given: Given, out: Output, wanted: Plan, current: Pla
     from moldau.client.admin.admin_results import ConfigResource
 
     rate = str(given.number("throttle"))
-    out.line(THROTTLED)
+    out.warn(THROTTLED)
     brokers = {broker for plan in (wanted, current) for row in plan.values() for broker in row}
     leaders, followers = BROKER_THROTTLES[:2]
     changes: dict[Any, dict[str, str | None]] = {

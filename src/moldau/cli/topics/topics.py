@@ -16,6 +16,7 @@ from moldau.cli.tool import (
     JSON,
     NOTHING_IS_ASKED,
     Tool,
+    actions_of,
     run_tool,
 )
 from moldau.cli.topics.topic_tables import Described
@@ -39,6 +40,7 @@ ONLY_WITH = {
     "exclude-internal": ("list", "describe"),
     "topic-id": ("describe",),
 }
+NEEDS = {"create": ("topic",), "alter": ("topic", "partitions"), "delete": ("topic",)}
 REPLICATION_FACTOR_MAX = 32767
 COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_')"
@@ -61,10 +63,9 @@ def main(given: Given, out: Output) -> None:
     for flag, actions in ONLY_WITH.items():
         if given.has(flag) and action not in actions:
             raise UsageFault(f'Option "[{action}]" can\'t be used with option "[{flag}]"')
-    if action in ("create", "alter", "delete") and not given.has("topic"):
-        raise UsageFault('Missing required argument "[topic]"')
-    if action == "alter" and not given.has("partitions"):
-        raise UsageFault('Missing required argument "[partitions]"')
+    for key in NEEDS.get(action, ()):
+        if not given.has(key):
+            raise UsageFault(f'Missing required argument "[{key}]"')
     with open_admin(given, out, missing="--bootstrap-server must be specified") as admin:
         DO[action](admin, given, out)
 
@@ -76,7 +77,7 @@ def create(admin: Admin, given: Given, out: Output) -> None:
     name = given.text("topic")
     configs = configs_of(given.texts("config"))
     if "." in name or "_" in name:
-        out.line(COLLISION)
+        out.warn(COLLISION)
     replication_factor = given.maybe_number("replication-factor")
     if replication_factor is not None and not 1 <= replication_factor <= REPLICATION_FACTOR_MAX:
         limit = f"1 and {REPLICATION_FACTOR_MAX} inclusive"
@@ -91,10 +92,12 @@ def create(admin: Admin, given: Given, out: Output) -> None:
     result = admin.create_topics([topic], raise_errors=False).outcomes[name]
     if isinstance(result, KafkaError):
         if result.code.name == "TOPIC_ALREADY_EXISTS" and given.has("if-not-exists"):
+            if out.is_json:
+                out.json({"created": []})
             return
         raise result
-    if given.has("json"):
-        out.json({"created": name})
+    if out.is_json:
+        out.json({"created": [name]})
     else:
         out.line(f"Created topic {name}.")
 
@@ -143,12 +146,16 @@ def alter(admin: Admin, given: Given, out: Output) -> None:
             wanted[name] = NewPartitions(total, rows[len(topic.partitions) :])
     if wanted:
         admin.create_partitions(wanted).check()
+    if out.is_json:
+        out.json({"altered": names, "partitions": total})
 
 
 def delete(admin: Admin, given: Given, out: Output) -> None:
     names = matching(admin, given)
     if names:
         admin.delete_topics(names).check()
+    if out.is_json:
+        out.json({"deleted": names})
 
 
 def list_names(admin: Admin, given: Given, out: Output) -> None:
@@ -184,6 +191,8 @@ def describe(admin: Admin, given: Given, out: Output) -> None:
 
     names = with_id(admin, given) if given.has("topic-id") else matching(admin, given)
     if not names:
+        if out.is_json:
+            out.json([])
         return
     topics = admin.describe_topics(names).check()
     resources = [ConfigResource.topic(name) for name in names]
@@ -278,6 +287,7 @@ TOOL = Tool(
         JSON,
     ),
     main=main,
+    actions=actions_of(ACTIONS, only_with=ONLY_WITH, needs=NEEDS),
     examples=(
         "moldau topics --bootstrap-server localhost:9092 --create --topic orders --partitions 3",
         "moldau topics --bootstrap-server localhost:9092 --list",

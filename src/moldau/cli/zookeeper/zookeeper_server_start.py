@@ -8,39 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from moldau.cli.servers.server_start import UsageFault, detach
+from moldau.cli.command_faults import CommandFault
+from moldau.cli.flags import Flag, Given
+from moldau.cli.output import Output
+from moldau.cli.servers.server_start import UsageFault, beside_the_log, detach
+from moldau.cli.tool import JSON, Tool, run_tool
 from moldau.cli.zookeeper.zookeeper_server import ZooKeeperFault, jars, java, java_command
-
-USAGE = """\
-usage: moldau zookeeper-server-start [-daemon] [zookeeper.properties]
-
-  zookeeper.properties   settings, as for Apache ZooKeeper (zoo.cfg); without a
-                         file the server listens on 127.0.0.1:2181 and keeps
-                         its data in ./data/zookeeper
-  -daemon                run in the background and return at once; the log goes
-                         to zookeeper.out in $LOG_DIR, or in ./logs
-
-Runs the Apache ZooKeeper that comes inside the pyspark package, in Java 17 or
-newer. For an ensemble give each server a file with the same server.N lines and
-a file `myid` with its number in its dataDir:
-
-    tickTime=2000
-    initLimit=10
-    syncLimit=5
-    dataDir=data/zookeeper-1
-    clientPort=2181
-    server.1=127.0.0.1:2888:3888
-    server.2=127.0.0.1:2889:3889
-    server.3=127.0.0.1:2890:3890
-
-Stop it with Ctrl-C, SIGTERM or `moldau zookeeper-server-stop`.
-"""
 
 WITHOUT_A_FILE = """\
 dataDir=data/zookeeper
@@ -53,19 +31,23 @@ CONSOLE_FILE = "zookeeper.out"
 
 
 def run(arguments: Sequence[str]) -> int:
-    if "--help" in arguments or "-h" in arguments:
-        print(USAGE, end="")
-        return 0
+    return run_tool(TOOL, arguments)
+
+
+def main(given: Given, out: Output) -> int:
+    file, daemon = parse(given.raw)
     try:
-        file, daemon = parse(arguments)
         program, class_path = java(), jars()
-        config = settings_file(file)
-        command = java_command(config, class_path, program=program)
-        if daemon and not detach(os.environ, CONSOLE_FILE):
-            return 0
-    except (UsageFault, ZooKeeperFault) as fault:
-        print(f"moldau zookeeper-server-start: {fault}", file=sys.stderr)
-        return 1
+    except ZooKeeperFault as fault:
+        raise CommandFault(str(fault)) from None
+    config = settings_file(file)
+    command = java_command(config, class_path, program=program)
+    if daemon and not detach(os.environ, CONSOLE_FILE, answer=out if out.is_json else None):
+        return 0
+    if out.is_json and not daemon:
+        answers = beside_the_log()
+        answers.json({"pid": os.getpid(), "config": str(config.absolute())})
+        answers.flush()
     # This process becomes ZooKeeper: signals reach it directly, and Python costs no memory.
     return become(command)
 
@@ -99,3 +81,35 @@ def settings_file(file: str | None) -> Path:
         if path.is_file():
             return path
     raise UsageFault(f"cannot read {file}: there is no such file.")
+
+
+TOOL = Tool(
+    name="zookeeper-server-start",
+    does="Runs the real Apache ZooKeeper, which a cluster of several brokers needs: alone, or as"
+    " one server of an ensemble. Needs Java 17 or newer. Without a file it listens on"
+    " 127.0.0.1:2181 and keeps its data in ./data/zookeeper.",
+    flags=(
+        Flag(
+            "-daemon --daemon",
+            "Run in the background and return at once; the log goes to zookeeper.out in $LOG_DIR,"
+            " or in ./logs.",
+        ),
+        JSON._replace(
+            help="Print one JSON document first: the process and its settings file. The log goes"
+            " to stderr then."
+        ),
+    ),
+    main=main,
+    own_words=True,
+    words_usage="[zookeeper.properties]",
+    needs_words=False,
+    fault_opening="moldau zookeeper-server-start: ",
+    notes="The file is ZooKeeper's own (zoo.cfg). For an ensemble give each server a file with the"
+    " same server.N lines (server.1=127.0.0.1:2888:3888) and a file `myid` with its number in its"
+    " dataDir.\n"
+    "Stop it with Ctrl-C, SIGTERM or `moldau zookeeper-server-stop`.",
+    examples=(
+        "moldau zookeeper-server-start config/zookeeper.properties",
+        "moldau zookeeper-server-start -daemon config/zookeeper.properties",
+    ),
+)

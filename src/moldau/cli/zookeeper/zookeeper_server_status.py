@@ -3,52 +3,58 @@
 from __future__ import annotations
 
 import socket
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from moldau.cli.answers import fault as as_data
+from moldau.cli.command_faults import CommandFault
+from moldau.cli.flags import Given
+from moldau.cli.output import Output
+from moldau.cli.tool import Tool, run_tool
 from moldau.cli.zookeeper.zookeeper_server import running_zookeepers
 from moldau.config.properties import PropertiesError, parse_properties
 
-USAGE = """\
-usage: moldau zookeeper-server-status [zookeeper.properties]
-
-Asks the server of that file, or every ZooKeeper server that you run on this
-machine, and prints its mode: standalone, leader or follower. Ends with 1 if
-none answers.
-"""
-
 ANSWER_SECONDS_MAX = 5.0
+NO_ANSWER = "Error contacting service. It is probably not running."
 EVERYWHERE = ("0.0.0.0", "::", "")
 """Addresses that are no place to call."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    if "--help" in arguments or "-h" in arguments:
-        print(USAGE, end="")
-        return 0
-    files = [Path(word) for word in arguments] or [each.config for each in running_zookeepers()]
+    return run_tool(TOOL, arguments)
+
+
+def main(given: Given, out: Output) -> int:
+    flag = next((word for word in given.raw if word.startswith("-")), None)
+    if flag is not None:
+        raise CommandFault(f"there is no option {flag}; see --help.")
+    files = [Path(word) for word in given.raw] or [each.config for each in running_zookeepers()]
     if not files:
-        print("No zookeeper server runs on this machine.", file=sys.stderr)
-        return 1
-    answered = [show(file) for file in files]
-    return 0 if all(answered) else 1
+        raise CommandFault("No zookeeper server runs on this machine.")
+    shown = [show(file, out) for file in files]
+    if out.is_json:
+        out.json(shown)
+    return 0 if all(each["mode"] for each in shown) else 1
 
 
-def show(file: Path) -> bool:
-    print(f"Using config: {file}")
+def show(file: Path, out: Output) -> dict[str, object]:
+    out.line(f"Using config: {file}")
+    answer: dict[str, object] = {"config": str(file), "host": None, "port": None, "mode": None}
     try:
         settings = parse_properties(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, PropertiesError) as fault:
-        print(f"Error contacting service: {file} cannot be read ({fault}).")
-        return False
+        out.line(f"Error contacting service: {file} cannot be read ({fault}).")
+        return {**answer, "error": as_data(f"{file} cannot be read ({fault})")}
     port = settings.get("clientPort", "2181").strip()
     host = settings.get("clientPortAddress", "").strip()
     host = "localhost" if host in EVERYWHERE else host
-    print(f"Client port found: {port}. Client address: {host}.")
+    out.line(f"Client port found: {port}. Client address: {host}.")
     mode = mode_of(host, int(port)) if port.isdigit() else None
-    print("Error contacting service. It is probably not running." if mode is None else mode)
-    return mode is not None
+    out.line(NO_ANSWER if mode is None else mode)
+    answer |= {"host": host, "port": int(port) if port.isdigit() else port}
+    if mode is None:
+        return {**answer, "error": as_data(NO_ANSWER)}
+    return {**answer, "mode": mode.partition(":")[2].strip()}
 
 
 def mode_of(host: str, port: int) -> str | None:
@@ -61,3 +67,19 @@ def mode_of(host: str, port: int) -> str | None:
     except OSError:
         return None
     return next((line for line in answer.splitlines() if line.startswith("Mode:")), None)
+
+
+TOOL = Tool(
+    name="zookeeper-server-status",
+    does="Asks the ZooKeeper server of a settings file, or every one that you run on this machine,"
+    " what it does: it stands alone, leads, or follows. Exits with 1 if one does not answer.",
+    flags=(),
+    main=main,
+    own_words=True,
+    words_usage="[zookeeper.properties]",
+    needs_words=False,
+    examples=(
+        "moldau zookeeper-server-status",
+        "moldau zookeeper-server-status config/zookeeper.properties",
+    ),
+)

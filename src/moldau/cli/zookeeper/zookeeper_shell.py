@@ -7,32 +7,17 @@ one after the other.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Sequence
 
+from moldau.cli.command_faults import CommandFault
+from moldau.cli.flags import Flag, Given
+from moldau.cli.output import Output
 from moldau.cli.servers.server_start import UsageFault
+from moldau.cli.tool import Tool, run_tool
 from moldau.cli.zookeeper.zookeeper_server import ZooKeeperFault, jars, java, java_options
 from moldau.cli.zookeeper.zookeeper_server_start import become
-
-USAGE = """\
-usage: moldau zookeeper-shell HOST:PORT[/path] [command ...]
-
-  HOST:PORT[/path]   the ZooKeeper server, or several separated by commas; with
-                     a path everything is seen below it. -server HOST:PORT does
-                     as well, and none at all means localhost:2181
-  command            one command, for example
-
-    ls /brokers/ids
-    get /brokers/ids/0
-    get /controller
-    get -s /controller_epoch
-    get /brokers/topics/orders/partitions/0/state
-    deleteall /controller
-
-Without a command it reads commands until `quit`. `help` names them all. It is
-Apache ZooKeeper's own shell, in Java 17 or newer; KAFKA_OPTS may name a JAAS
-file for it.
-"""
 
 MAIN_CLASS = "org.apache.zookeeper.ZooKeeperMain"
 SERVER = "localhost:2181"
@@ -42,22 +27,38 @@ not look into its tree."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    if "--help" in arguments or "-h" in arguments:
-        print(USAGE, end="")
-        return 0
+    return run_tool(TOOL, arguments)
+
+
+def main(given: Given, out: Output) -> int:
+    server, words = parse(given.raw)
     try:
-        server, words = parse(arguments)
         program, class_path, wanted = java(), jars(), java_options()
-    except (UsageFault, ZooKeeperFault) as fault:
-        print(f"moldau zookeeper-shell: {fault}", file=sys.stderr)
-        return 1
+    except ZooKeeperFault as fault:
+        raise CommandFault(str(fault)) from None
     level = os.environ.get("MOLDAU_LOG_LEVEL", "ERROR")
     options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlog4j2.level={level}"]
     options += [LOGS_IN_BY_DIGEST, *wanted]
     if not sys.stdin.isatty():
         options.append("-Dorg.jline.terminal.dumb=true")
     command = [program, *options, "-cp", ":".join(map(str, class_path)), MAIN_CLASS]
-    return become([*command, "-server", server, "-waitforconnection", *words])
+    command += ["-server", server, "-waitforconnection", *words]
+    if not out.is_json:
+        return become(command)
+    if not words:
+        raise CommandFault("with --json one command is to be named: what is typed has no end.")
+    return answered(command, server, words, out)
+
+
+def answered(command: Sequence[str], server: str, words: Sequence[str], out: Output) -> int:
+    """The lines of ZooKeeper's shell as data; the shell itself knows no other form."""
+    ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    lines = [line for line in ran.stdout.splitlines() if line.strip()]
+    if ran.returncode:
+        told = ran.stderr.strip().splitlines() or lines or ["the shell ended without a word"]
+        raise CommandFault(told[-1])
+    out.json({"server": server, "command": " ".join(words), "lines": lines})
+    return 0
 
 
 def parse(arguments: Sequence[str]) -> tuple[str, list[str]]:
@@ -73,3 +74,24 @@ def parse(arguments: Sequence[str]) -> tuple[str, list[str]]:
     if ":" not in words[0]:
         raise UsageFault(f"name the server first, as HOST:PORT: {words[0]} is none.")
     return words[0], words[1:]
+
+
+TOOL = Tool(
+    name="zookeeper-shell",
+    does="Looks into ZooKeeper, where a cluster keeps its brokers, topics and leaders, with Apache"
+    " ZooKeeper's own shell. Needs Java 17 or newer. Without a command it reads commands until"
+    " `quit`; `help` names them all.",
+    flags=(Flag("-server", "The server, instead of the first word.", takes="HOST:PORT"),),
+    main=main,
+    own_words=True,
+    words_usage="HOST:PORT[/path] [command ...]",
+    needs_words=False,
+    fault_opening="moldau zookeeper-shell: ",
+    notes="Several servers are separated by commas; with a path everything is seen below it; none"
+    " at all means localhost:2181. KAFKA_OPTS may name a JAAS file for it.",
+    examples=(
+        "moldau zookeeper-shell localhost:2181 ls /brokers/ids",
+        "moldau zookeeper-shell localhost:2181 get /controller",
+        "moldau zookeeper-shell localhost:2181 get /brokers/topics/orders/partitions/0/state",
+    ),
+)
