@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from docs.blocking_admin import TARGET, blocking_admin
+from docs.command_pages import commands_page, reference
 from docs.pictures import PICTURES, pictures
 from moldau.config.broker_config import BrokerConfig
 from moldau.config.broker_settings.cluster_settings import ClusterSettings
@@ -67,6 +68,8 @@ def pages() -> dict[Path, str]:
         REFERENCE / "api-versions.md": api_versions(),
         REFERENCE / "metrics.md": metrics(),
         REFERENCE / "files.md": files(),
+        REFERENCE / "commands.md": reference(NOTE.format(table="src/moldau/cli")),
+        REFERENCE.parent / "commands.md": commands_page(),
         TARGET: blocking_admin(),
         **pictures(),
     }

@@ -157,7 +157,13 @@ TOOL = Tool(
     flags=(
         BOOTSTRAP,
         COMMAND_CONFIG,
-        Flag("--timeout", "Per question.", takes="MS", kind=integer, default=3_000),
+        Flag(
+            "--timeout",
+            "How long one question to the cluster may take, in milliseconds.",
+            takes="MS",
+            kind=integer,
+            default=3_000,
+        ),
         Flag(
             "--max-lag",
             "Records that a group with members may be behind.",

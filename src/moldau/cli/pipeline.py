@@ -124,7 +124,7 @@ QUERY = Tool(
         Flag("--key", "The key to look up.", takes="KEY"),
         Flag("--key-format", "How to read keys: string, long, integer, json.", takes="FORMAT"),
         Flag("--value-format", "How to read values: string, long, json, …", takes="FORMAT"),
-        Flag("--limit", "So many rows at most.", takes="NUMBER"),
+        Flag("--limit", "How many rows to show at most; 20 if nothing is said.", takes="NUMBER"),
         Flag("--serve", "Answer look-ups over HTTP on this port of 127.0.0.1.", takes="PORT"),
         JSON,
     ),
@@ -138,7 +138,7 @@ QUERY = Tool(
 
 TOOL = Tool(
     name="pipeline",
-    does="Looks into pipelines on Spark.",
+    does="Looks into pipelines on Spark: the state that they keep, and tables in topics.",
     flags=(),
     main=query,
     commands=(QUERY,),

@@ -25,7 +25,7 @@ DAMAGED = 3
 """The exit code when a backup is not what was written."""
 INTERVAL_S = 60
 TARGET_DIR = Flag("--target-dir", "The directory of the backup.", takes="DIR", required=True)
-TOPICS = Flag("--topics", "Only these.", takes="LIST")
+TOPICS = Flag("--topics", "Only these topics, separated by commas.", takes="LIST")
 TOPICS_REGEX = Flag("--topics-regex", "Only topics of which the whole name matches.", takes="REGEX")
 SNAPSHOT = Flag("--snapshot", "End when all is there that was there when it began.")
 SEGMENT = Flag(
@@ -55,7 +55,7 @@ MASTER = Flag(
     " directory.",
     takes="URL",
 )
-DEBUG = Flag("--debug", "Say more.", no_effect="everything is said already")
+DEBUG = Flag("--debug", "What another tool takes.", no_effect="everything is said already")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -235,14 +235,16 @@ VERIFY = Tool(
     main=verify,
     words_max=1,
     words_usage="DIR",
+    examples=("moldau backup verify /backups/prod",),
 )
 LIST = Tool(
     name="backup list",
-    does="Lists the moments of a backup.",
+    does="Lists the moments of a backup: to each of them it can be brought back.",
     flags=(JSON,),
     main=list_moments,
     words_max=1,
     words_usage="DIR",
+    examples=("moldau backup list /backups/prod",),
 )
 PARQUET = Tool(
     name="backup parquet",
@@ -256,6 +258,7 @@ PARQUET = Tool(
     main=to_parquet,
     words_max=1,
     words_usage="DIR",
+    examples=("moldau backup parquet /backups/prod --to /tmp/orders",),
 )
 
 TOOL = Tool(

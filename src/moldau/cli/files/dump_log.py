@@ -348,7 +348,11 @@ TOOL = Tool(
         Flag("--index-sanity-check", "Only make the check a broker makes when it starts."),
         Flag("--verify-index-only", "Compare indexes with the log; print differences only."),
         Flag(
-            "--max-bytes", "Read so much of a log.", takes="BYTES", kind=integer, default=WHOLE_FILE
+            "--max-bytes",
+            "Read no more than so many bytes of a log.",
+            takes="BYTES",
+            kind=integer,
+            default=WHOLE_FILE,
         ),
         Flag(
             "--max-message-size",
@@ -368,7 +372,7 @@ TOOL = Tool(
         ),
         Flag(
             "--value-decoder-class",
-            "How values are shown.",
+            "How values are shown: as keys.",
             takes="CLASS",
             default="StringDecoder",
             bare="StringDecoder",

@@ -93,7 +93,7 @@ TOOL = Tool(
         BOOTSTRAP,
         Flag("--describe", "What this command does; Kafka wants it said."),
         Flag("--broker-list", "Only these brokers, as 0,1,2.", takes="LIST", default=""),
-        Flag("--topic-list", "Only these topics.", takes="LIST", default=""),
+        Flag("--topic-list", "Only these topics, separated by commas.", takes="LIST", default=""),
         COMMAND_CONFIG,
         JSON,
     ),

@@ -157,7 +157,7 @@ TOOL = Tool(
     does="Checks every batch, index and snapshot in log directories, and names damaged ranges. "
     f"Exits with {DAMAGED} if anything is damaged and not repaired.",
     flags=(
-        Flag("--log-dir", "A log directory.", takes="DIR", repeats=True, required=True),
+        Flag("--log-dir", "The log directory to read.", takes="DIR", repeats=True, required=True),
         Flag("--topic", "Look at this topic only.", takes="TOPIC", repeats=True),
         Flag("--closed-only", "Leave out the last segments: a broker is writing to them."),
         Flag(
@@ -167,7 +167,12 @@ TOOL = Tool(
         ),
         BOOTSTRAP,
         COMMAND_CONFIG,
-        Flag("--bytes-per-second", "Read no faster than this.", takes="BYTES", kind=integer),
+        Flag(
+            "--bytes-per-second",
+            "Read no more than so many bytes a second, to leave the disk to others.",
+            takes="BYTES",
+            kind=integer,
+        ),
         JSON,
     ),
     main=main,

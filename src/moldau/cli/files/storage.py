@@ -62,7 +62,7 @@ def refuse(given: Given, out: Output) -> None:
 
 TOOL = Tool(
     name="storage",
-    does="Prepares log directories.",
+    does="Prepares log directories, as those that Apache Kafka has left.",
     flags=(),
     main=refuse,
     commands=(

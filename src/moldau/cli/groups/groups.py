@@ -51,14 +51,19 @@ def is_wanted(given: Given, group: str, kind: str, protocol: str) -> bool:
 
 TOOL = Tool(
     name="groups",
-    does="Lists groups of all kinds.",
+    does="Lists the groups of a cluster, of all kinds: a group shares the work of reading"
+    " among its members.",
     flags=(
         BOOTSTRAP,
-        Flag("--list", "List the groups."),
+        Flag("--list", "List the groups of the cluster."),
         Flag("--consumer", "Only groups of consumers."),
         Flag("--share", "Only share groups."),
         Flag("--streams", "Only streams groups."),
-        Flag("--group-type", "Only this type.", takes="TYPE"),
+        Flag(
+            "--group-type",
+            "Only groups of this type: Classic, Consumer, Share or Streams.",
+            takes="TYPE",
+        ),
         Flag("--protocol", "Only groups with this protocol.", takes="NAME"),
         COMMAND_CONFIG,
         JSON,

@@ -248,10 +248,10 @@ def nothing(given: Given, out: Output) -> None:
     """The sub-commands do the work."""
 
 
-TOPIC = Flag("--topic", "The topic.", takes="NAME")
-PARTITION = Flag("--partition", "The partition.", takes="N", kind=integer)
+TOPIC = Flag("--topic", "The topic of the partition.", takes="NAME")
+PARTITION = Flag("--partition", "The number of the partition.", takes="N", kind=integer)
 BROKER = Flag("--broker-id", "Ask the replica on this broker.", takes="ID", kind=integer)
-ID = Flag("--transactional-id", "The producer's id.", takes="ID", required=True)
+ID = Flag("--transactional-id", "The transactional id.", takes="ID", required=True)
 LIST_FLAGS = (
     Flag(
         "--duration-filter",
@@ -267,8 +267,8 @@ ABORT_FLAGS = (
     PARTITION,
     Flag("--start-offset", "Where the transaction starts.", takes="OFFSET", kind=long),
     Flag("--producer-id", "The producer, instead of --start-offset.", takes="ID", kind=long),
-    Flag("--producer-epoch", "Its epoch.", takes="N", kind=integer),
-    Flag("--coordinator-epoch", "The coordinator's epoch.", takes="N", kind=integer),
+    Flag("--producer-epoch", "The producer's epoch.", takes="N", kind=integer),
+    Flag("--coordinator-epoch", "The epoch of the coordinator.", takes="N", kind=integer),
 )
 HANGING_FLAGS = (
     TOPIC,
@@ -288,21 +288,64 @@ TOOL = Tool(
     flags=(BOOTSTRAP, COMMAND_CONFIG, JSON),
     main=nothing,
     commands=(
-        Tool("transactions list", "List transactional ids.", LIST_FLAGS, list_all),
-        Tool("transactions describe", "Show the state of one.", (ID,), describe),
+        Tool(
+            "transactions list",
+            "Lists the transactional ids that the cluster knows, with their state.",
+            LIST_FLAGS,
+            list_all,
+            examples=("moldau transactions --bootstrap-server localhost:9092 list",),
+        ),
+        Tool(
+            "transactions describe",
+            "Shows one transaction: its producer, its state, how long it has been open, and"
+            " its partitions.",
+            (ID,),
+            describe,
+            examples=(
+                "moldau transactions --bootstrap-server localhost:9092 describe"
+                " --transactional-id tx1",
+            ),
+        ),
         Tool(
             "transactions describe-producers",
-            "Show who wrote to a partition.",
+            "Shows the producers that wrote to a partition, and which have a transaction open"
+            " in it.",
             (TOPIC, PARTITION, BROKER),
             describe_producers,
+            examples=(
+                "moldau transactions --bootstrap-server localhost:9092 describe-producers"
+                " --topic orders --partition 0",
+            ),
         ),
-        Tool("transactions find-hanging", "Find those that hang.", HANGING_FLAGS, find_hanging),
-        Tool("transactions abort", "Abort one in one partition.", ABORT_FLAGS, abort),
+        Tool(
+            "transactions find-hanging",
+            "Finds transactions that stay open though nobody will end them; readers of"
+            " committed records wait for them.",
+            HANGING_FLAGS,
+            find_hanging,
+            examples=(
+                "moldau transactions --bootstrap-server localhost:9092 find-hanging --topic orders",
+            ),
+        ),
+        Tool(
+            "transactions abort",
+            "Aborts a hanging transaction in one partition, so that its readers go on.",
+            ABORT_FLAGS,
+            abort,
+            examples=(
+                "moldau transactions --bootstrap-server localhost:9092 abort --topic orders"
+                " --partition 0 --start-offset 42",
+            ),
+        ),
         Tool(
             "transactions forceTerminateTransaction",
-            "End whatever an id has open, and fence its producer.",
-            (Flag("--transactionalId", "The id.", takes="ID", required=True),),
+            "Ends whatever a transactional id has open, and shuts its producer out.",
+            (Flag("--transactionalId", "The transactional id.", takes="ID", required=True),),
             force_terminate,
+            examples=(
+                "moldau transactions --bootstrap-server localhost:9092"
+                " forceTerminateTransaction --transactionalId tx1",
+            ),
         ),
     ),
     examples=(

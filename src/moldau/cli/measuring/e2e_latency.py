@@ -136,9 +136,13 @@ TOOL = Tool(
     flags=(
         BOOTSTRAP,
         Flag("--topic", "The topic; made if it is not there.", takes="NAME"),
-        Flag("--num-records", "How many records.", takes="N", kind=integer),
-        Flag("--producer-acks", "1 or all.", takes="ACKS"),
-        Flag("--record-size", "Bytes of each.", takes="BYTES", kind=integer),
+        Flag("--num-records", "How many records to send and read.", takes="N", kind=integer),
+        Flag(
+            "--producer-acks",
+            "Who must have stored a record: 1 the leader, all every replica in sync.",
+            takes="ACKS",
+        ),
+        Flag("--record-size", "How large each record is, in bytes.", takes="BYTES", kind=integer),
         COMMAND_CONFIG,
         JSON,
     ),

@@ -226,7 +226,7 @@ TOOL = Tool(
     does="Sends every line of standard input as a record.",
     flags=(
         BOOTSTRAP._replace(names="--bootstrap-server --broker-list"),
-        Flag("--topic", "Where the records go.", takes="NAME", required=True),
+        Flag("--topic", "The topic that the lines are sent to.", takes="NAME", required=True),
         Flag(
             "--reader-property",
             "How lines are read: parse.key=true, key.separator=, parse.headers=true,"
@@ -235,7 +235,7 @@ TOOL = Tool(
             takes="KEY=VALUE",
             repeats=True,
         ),
-        Flag("--reader-config", "Such properties in a file.", takes="FILE"),
+        Flag("--reader-config", "Properties of the reader, in a file.", takes="FILE"),
         Flag(
             "--compression-codec",
             "none, gzip, snappy, lz4 or zstd.",
@@ -244,7 +244,13 @@ TOOL = Tool(
             bare="gzip",
         ),
         Flag("--sync", "Wait for each record before the next is sent."),
-        Flag("--request-required-acks", "0, 1 or all. (acks)", takes="ACKS", default="-1"),
+        Flag(
+            "--request-required-acks",
+            "Who must have stored a record before it counts: 0 nobody, 1 the leader, all every"
+            " replica in sync (acks).",
+            takes="ACKS",
+            default="-1",
+        ),
         number_flag("timeout", "Milliseconds that a record waits for others.", long),
         number_flag("batch-size", "Bytes of a batch."),
         number_flag("request-timeout-ms", "Milliseconds that a request may take."),
@@ -259,7 +265,12 @@ TOOL = Tool(
         Flag("--property", takes="KEY=VALUE", repeats=True, hidden=True),
         Flag("--producer-property", takes="KEY=VALUE", repeats=True, hidden=True),
         Flag("--producer.config", takes="FILE", hidden=True),
-        Flag("--command-property", "A setting of the producer.", takes="KEY=VALUE", repeats=True),
+        Flag(
+            "--command-property",
+            "A setting of the producer, as linger.ms=5.",
+            takes="KEY=VALUE",
+            repeats=True,
+        ),
         COMMAND_CONFIG,
     ),
     main=main,

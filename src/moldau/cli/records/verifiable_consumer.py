@@ -169,8 +169,8 @@ TOOL = Tool(
     " lines of JSON.",
     flags=(
         BOOTSTRAP._replace(names="--bootstrap-server --broker-list"),
-        Flag("--topic", "The topic.", takes="NAME", required=True),
-        Flag("--group-id", "The group.", takes="NAME", required=True),
+        Flag("--topic", "The topic to read.", takes="NAME", required=True),
+        Flag("--group-id", "The group to read in.", takes="NAME", required=True),
         Flag("--group-instance-id", "A static member's name.", takes="NAME"),
         Flag("--max-messages", "How many; -1 until it is ended.", "N", kind=integer, default=-1),
         Flag("--session-timeout", "The member's session, in ms.", takes="MS", kind=integer),
@@ -183,7 +183,12 @@ TOOL = Tool(
             one_of=("earliest", "latest", "none"),
             default="earliest",
         ),
-        Flag("--assignment-strategy", "The assignor.", takes="CLASS", default=RANGE),
+        Flag(
+            "--assignment-strategy",
+            "How partitions are shared among members: a class by its name in Java.",
+            takes="CLASS",
+            default=RANGE,
+        ),
         Flag("--group-protocol", "classic or consumer.", takes="NAME", default="classic"),
         Flag(
             "--group-remote-assignor",

@@ -163,11 +163,23 @@ TOOL = Tool(
     " not.",
     flags=(
         BOOTSTRAP._replace(names="--bootstrap-server --broker-list"),
-        Flag("--topic", "Where the records go.", takes="NAME", required=True),
+        Flag("--topic", "The topic that the numbers are sent to.", takes="NAME", required=True),
         Flag("--max-messages", "How many; -1 until it is ended.", "N", kind=integer, default=-1),
         Flag("--throughput", "Most records a second; -1 no limit.", "N", kind=integer, default=-1),
-        Flag("--acks", "0, 1 or -1.", takes="ACKS", default="-1"),
-        Flag("--message-create-time", "The first timestamp.", "MS", kind=long, default=-1),
+        Flag(
+            "--acks",
+            "Who must have stored a record before it counts: 0 nobody, 1 the leader, -1 every"
+            " replica in sync.",
+            takes="ACKS",
+            default="-1",
+        ),
+        Flag(
+            "--message-create-time",
+            "The timestamp of the first record; the others follow in real time.",
+            "MS",
+            kind=long,
+            default=-1,
+        ),
         Flag("--value-prefix", "Put this and a dot before each number.", takes="TEXT"),
         Flag("--repeating-keys", "Keys from 0 up to this, again and again.", "N", kind=integer),
         Flag("--producer.config", takes="FILE", hidden=True),

@@ -210,7 +210,7 @@ TOOL = Tool(
             "that are logged in only: the file says how.",
             takes="FILE",
         ),
-        Flag("--create", "Create a token."),
+        Flag("--create", "Create a token, with which programs log in for its owner."),
         Flag("--renew", "Let a token live longer."),
         Flag("--expire", "Let a token end sooner, or at once."),
         Flag("--describe", "Show the tokens of the owners, or all that may be seen."),

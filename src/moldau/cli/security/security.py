@@ -117,7 +117,7 @@ def refuse(given: Given, out: Output) -> None:
 
 TOOL = Tool(
     name="security",
-    does="Secures a new broker.",
+    does="Makes what a secured broker needs: certificates, users, access lists, settings.",
     flags=(),
     main=refuse,
     commands=(
@@ -128,7 +128,12 @@ TOOL = Tool(
             "lists, server.properties for the broker and a file of settings for each user. "
             "Nothing that is there is overwritten.",
             flags=(
-                Flag("--directory", "Where the files go.", takes="DIR", required=True),
+                Flag(
+                    "--directory",
+                    "The folder for certificates, keys and settings.",
+                    takes="DIR",
+                    required=True,
+                ),
                 Flag("--log-dir", "The broker's log directory; else DIR/data.", takes="DIR"),
                 Flag(
                     "--host",
@@ -137,7 +142,13 @@ TOOL = Tool(
                     takes="HOST",
                     repeats=True,
                 ),
-                Flag("--port", "Where the broker listens.", takes="N", kind=int, default=PORT),
+                Flag(
+                    "--port",
+                    "The port that the broker listens on.",
+                    takes="N",
+                    kind=int,
+                    default=PORT,
+                ),
                 Flag(
                     "--user",
                     "A user beside admin; give the flag once for each. Else one, client.",

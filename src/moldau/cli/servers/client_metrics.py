@@ -143,10 +143,10 @@ TOOL = Tool(
         BOOTSTRAP,
         COMMAND_CONFIG,
         Flag("--alter", "Make a subscription, or change it."),
-        Flag("--delete", "Delete a subscription."),
+        Flag("--delete", "Delete a subscription: clients stop to push what only it asks for."),
         Flag("--describe", "Show what subscriptions ask for."),
         Flag("--list", "List the names of subscriptions."),
-        Flag("--name", "Name of the subscription.", takes="NAME"),
+        Flag("--name", "The name of the subscription.", takes="NAME"),
         Flag("--generate-name", "Let the command find a name."),
         Flag(
             "--interval",

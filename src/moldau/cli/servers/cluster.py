@@ -80,9 +80,27 @@ TOOL = Tool(
     ),
     main=nothing,
     commands=(
-        Tool("cluster cluster-id", "Show the id of the cluster.", (), cluster_id),
-        Tool("cluster list-endpoints", "List the brokers.", (FENCED,), list_endpoints),
-        Tool("cluster unregister", "Forget a broker that will not return.", (ID,), unregister),
+        Tool(
+            "cluster cluster-id",
+            "Shows the id by which the cluster is known.",
+            (),
+            cluster_id,
+            examples=("moldau cluster cluster-id --bootstrap-server localhost:9092",),
+        ),
+        Tool(
+            "cluster list-endpoints",
+            "Lists the brokers of the cluster with their addresses.",
+            (FENCED,),
+            list_endpoints,
+            examples=("moldau cluster list-endpoints --bootstrap-server localhost:9092",),
+        ),
+        Tool(
+            "cluster unregister",
+            "Forgets a broker that will not return.",
+            (ID,),
+            unregister,
+            examples=("moldau cluster unregister --bootstrap-server localhost:9092 --id 2",),
+        ),
         *COMMANDS,
     ),
     examples=(

@@ -337,9 +337,15 @@ TOOL = Tool(
     "clients and addresses, and users' passwords, while the cluster runs.",
     flags=(
         BOOTSTRAP,
-        Flag("--describe", "Show settings."),
-        Flag("--alter", "Change settings."),
-        Flag("--entity-type", "What they belong to.", takes="TYPE", repeats=True),
+        Flag("--describe", "Show the settings that were set for it; with --all every one."),
+        Flag("--alter", "Change settings while the cluster runs; nothing has to be started again."),
+        Flag(
+            "--entity-type",
+            "What the settings belong to: topics, brokers, broker-loggers, groups, users,"
+            " clients, ips or client-metrics.",
+            takes="TYPE",
+            repeats=True,
+        ),
         Flag(
             "--entity-name",
             "Which one; without it --describe shows all.",
@@ -348,8 +354,8 @@ TOOL = Tool(
         ),
         Flag("--entity-default", "What holds for all that say nothing else.", repeats=True),
         Flag("--topic", "Short for --entity-type topics --entity-name NAME.", takes="NAME"),
-        Flag("--broker", "The settings of one broker.", takes="ID"),
-        Flag("--broker-defaults", "The settings of all brokers."),
+        Flag("--broker", "The settings of the broker with this number.", takes="ID"),
+        Flag("--broker-defaults", "The settings of all brokers that have none of their own."),
         Flag("--broker-logger", "The log levels of one broker.", takes="ID"),
         Flag("--group", "The settings of one group.", takes="NAME"),
         Flag("--client-metrics", "One subscription to client metrics.", takes="NAME"),

@@ -83,7 +83,13 @@ TOOL = Tool(
     does="Shows a cluster in the browser, and changes it where you say so.",
     flags=(
         BOOTSTRAP,
-        Flag("--port", "Where it listens; 0 takes any.", takes="PORT", kind=integer, default=PORT),
+        Flag(
+            "--port",
+            "The port that it listens on; 0 takes any that is free.",
+            takes="PORT",
+            kind=integer,
+            default=PORT,
+        ),
         Flag("--host", "The address it listens on.", takes="HOST", default="127.0.0.1"),
         COMMAND_CONFIG,
         Flag("--read-only", "Refuse everything that changes something."),

@@ -120,9 +120,9 @@ def nothing(given: Given, out: Output) -> None:
 FEATURE = Flag(
     "--feature", "A feature and its level.", takes="NAME=LEVEL", repeats=True, many=False
 )
-DRY_RUN = Flag("--dry-run", "Only ask whether it would work.")
+DRY_RUN = Flag("--dry-run", "Only ask whether it would work; nothing is changed.")
 METADATA = Flag("--metadata", "The level of metadata.version.", takes="LEVEL", hidden=True)
-UNSAFE = Flag("--unsafe", "Even if data may be lost.")
+UNSAFE = Flag("--unsafe", "Do it even if data may be lost.")
 TOOL = Tool(
     name="features",
     does="Shows and changes the features that the brokers of a cluster have switched on.",
@@ -134,10 +134,43 @@ TOOL = Tool(
     ),
     main=nothing,
     commands=(
-        Tool("features describe", "Show the features in force.", (), describe),
-        Tool("features upgrade", "Raise levels.", (FEATURE, METADATA, DRY_RUN), update),
-        Tool("features downgrade", "Lower levels.", (FEATURE, METADATA, UNSAFE, DRY_RUN), update),
-        Tool("features disable", "Switch off.", (FEATURE, UNSAFE, DRY_RUN), update),
+        Tool(
+            "features describe",
+            "Shows which features are in force, and which levels the brokers know.",
+            (),
+            describe,
+            examples=("moldau features --bootstrap-server localhost:9092 describe",),
+        ),
+        Tool(
+            "features upgrade",
+            "Raises features to higher levels, when all brokers know them.",
+            (FEATURE, METADATA, DRY_RUN),
+            update,
+            examples=(
+                "moldau features --bootstrap-server localhost:9092 upgrade --feature"
+                " transaction.version=2 --dry-run",
+            ),
+        ),
+        Tool(
+            "features downgrade",
+            "Lowers features to older levels.",
+            (FEATURE, METADATA, UNSAFE, DRY_RUN),
+            update,
+            examples=(
+                "moldau features --bootstrap-server localhost:9092 downgrade --feature"
+                " transaction.version=1 --dry-run",
+            ),
+        ),
+        Tool(
+            "features disable",
+            "Switches features off.",
+            (FEATURE, UNSAFE, DRY_RUN),
+            update,
+            examples=(
+                "moldau features --bootstrap-server localhost:9092 disable --feature"
+                " transaction.version --dry-run",
+            ),
+        ),
     ),
     examples=("moldau features --bootstrap-server localhost:9092 describe",),
 )

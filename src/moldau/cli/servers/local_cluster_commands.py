@@ -12,7 +12,7 @@ from moldau.cli.tool import Tool
 
 DIR = Flag("--dir", "Where the cluster lives: settings, data, logs.", takes="D", default="data")
 PORT = Flag("--port", "Of the first broker; the others follow it.", takes="P", kind=integer)
-BROKERS = Flag("--brokers", "How many; 3 if nothing is said.", takes="N", kind=integer)
+BROKERS = Flag("--brokers", "How many brokers; 3 if nothing is said.", takes="N", kind=integer)
 ZOOKEEPERS = Flag("--zookeepers", "How many servers the ensemble has.", takes="N", kind=integer)
 BROKERS_MAX = 100
 
@@ -120,10 +120,24 @@ def stop(given: Given, out: Output) -> int:
 COMMANDS = (
     Tool(
         "cluster start",
-        "Start ZooKeeper and brokers on this machine, or what is missing of them.",
+        "Starts ZooKeeper and brokers on this machine, or what is missing of them: a cluster"
+        " to try.",
         (BROKERS, DIR, PORT, ZOOKEEPERS),
         start,
+        examples=("moldau cluster start --brokers 3 --dir my-cluster",),
     ),
-    Tool("cluster status", "Show the processes of a cluster on this machine.", (DIR,), status),
-    Tool("cluster stop", "Stop a cluster on this machine.", (DIR,), stop),
+    Tool(
+        "cluster status",
+        "Shows the processes of a cluster on this machine.",
+        (DIR,),
+        status,
+        examples=("moldau cluster status --dir my-cluster",),
+    ),
+    Tool(
+        "cluster stop",
+        "Stops a cluster on this machine; its data stay.",
+        (DIR,),
+        stop,
+        examples=("moldau cluster stop --dir my-cluster",),
+    ),
 )

@@ -131,7 +131,7 @@ TOOL = Tool(
             takes="FILE",
         ),
         Flag("--open", "Let everybody on this machine in, though the original is secured."),
-        Flag("--no-start", "Only make the folder."),
+        Flag("--no-start", "Only make the folder; start the broker later."),
         JSON,
     ),
     main=main,

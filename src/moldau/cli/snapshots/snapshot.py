@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 DAMAGED = 3
 """The exit code when a snapshot is not what was written."""
 PROGRESS_S = 5.0
-NAME = Flag("--name", "The snapshot's name.", takes="NAME")
-REQUIRED_NAME = Flag("--name", "The snapshot's name.", takes="NAME", required=True)
+NAME = Flag("--name", "The name of the snapshot.", takes="NAME")
+REQUIRED_NAME = Flag("--name", "The name of the snapshot.", takes="NAME", required=True)
 LOG_DIR = Flag(
     "--log-dir",
     "The broker's first log directory, instead of asking the broker: it need not run.",
@@ -207,6 +207,9 @@ TOOL = Tool(
             does="Shows one snapshot, and where its files are on the broker's machine.",
             flags=(*REACH, REQUIRED_NAME, JSON),
             main=describe,
+            examples=(
+                "moldau snapshot describe --bootstrap-server localhost:9092 --name before-release",
+            ),
         ),
         Tool(
             name="snapshot verify",
@@ -218,9 +221,12 @@ TOOL = Tool(
         ),
         Tool(
             name="snapshot delete",
-            does="Removes a snapshot.",
+            does="Removes a snapshot; forks of it go on.",
             flags=(*REACH, REQUIRED_NAME, JSON),
             main=delete,
+            examples=(
+                "moldau snapshot delete --bootstrap-server localhost:9092 --name before-release",
+            ),
         ),
     ),
     examples=EXAMPLES,

@@ -131,7 +131,8 @@ TOOL = Tool(
         BOOTSTRAP,
         Flag(
             "--election-type",
-            "Which replica may lead.",
+            "Who may lead: the preferred replica, or with unclean any that lives, which may"
+            " lose records.",
             takes="TYPE",
             one_of=("preferred", "unclean"),
         ),

@@ -363,7 +363,7 @@ TOOL = Tool(
     flags=(
         BOOTSTRAP,
         Flag("--generate", "Propose a plan; nothing is moved."),
-        Flag("--execute", "Carry out a plan."),
+        Flag("--execute", "Carry out a plan: start the moves and return."),
         Flag("--verify", "Say how far it is, and lift throttles when it is done."),
         Flag(
             "--cancel",
@@ -382,13 +382,22 @@ TOOL = Tool(
             ' "replicas": [1, 2]}]}; with "log_dirs": [...] also where on each broker',
             takes="FILE",
         ),
-        Flag("--throttle", "Bytes a second between brokers.", "BYTES", kind=long, default=-1),
+        Flag(
+            "--throttle",
+            "How many bytes a second may go between brokers for the moves; -1 no limit.",
+            "BYTES",
+            kind=long,
+            default=-1,
+        ),
         Flag(
             "--replica-alter-log-dirs-throttle", takes="BYTES", kind=long, default=-1, hidden=True
         ),
-        Flag("--additional", "Even while others are under way."),
+        Flag("--additional", "Start the moves even while others are under way."),
         Flag("--preserve-throttles", "Leave throttles as they are."),
-        Flag("--disallow-replication-factor-change", "Refuse plans that change it."),
+        Flag(
+            "--disallow-replication-factor-change",
+            "Refuse plans that change how many replicas there are.",
+        ),
         Flag("--disable-rack-aware", "For --generate: do not look at brokers' racks."),
         Flag("--timeout", takes="MS", kind=long, default=10_000, hidden=True),
         Flag("--bootstrap-controller", takes="HOST:PORT", hidden=True),

@@ -244,11 +244,11 @@ TOOL = Tool(
     does="Creates, lists, describes, alters and deletes topics.",
     flags=(
         BOOTSTRAP,
-        Flag("--create", "Create a topic."),
+        Flag("--create", "Make a topic; records are written to and read from topics."),
         Flag("--list", "List the names of all topics, or of those that fit --topic."),
         Flag("--describe", "Show partitions, leaders, replicas and settings."),
         Flag("--alter", "Give a topic more partitions."),
-        Flag("--delete", "Delete topics."),
+        Flag("--delete", "Delete topics with all their records; that cannot be undone."),
         Flag("--topic", "A topic; a pattern too, except with --create.", takes="NAME"),
         Flag(
             "--partitions",
@@ -256,8 +256,18 @@ TOOL = Tool(
             takes="N",
             kind=integer,
         ),
-        Flag("--replication-factor", "Copies of each partition.", takes="N", kind=integer),
-        Flag("--config", "A setting of the new topic.", takes="KEY=VALUE", repeats=True),
+        Flag(
+            "--replication-factor",
+            "On how many brokers each partition is kept; what the broker's setting says otherwise.",
+            takes="N",
+            kind=integer,
+        ),
+        Flag(
+            "--config",
+            "A setting of the new topic, as retention.ms=86400000.",
+            takes="KEY=VALUE",
+            repeats=True,
+        ),
         Flag("--replica-assignment", "Brokers of each partition, as 0:1,1:2.", takes="LIST"),
         Flag("--if-not-exists", "With --create: no failure if the topic exists."),
         Flag("--if-exists", "With --alter, --delete, --describe: no failure if it does not."),
@@ -267,7 +277,7 @@ TOOL = Tool(
         Flag("--unavailable-partitions", "Only partitions without a living leader."),
         Flag("--under-min-isr-partitions", "Only partitions below min.insync.replicas."),
         Flag("--at-min-isr-partitions", "Only partitions at min.insync.replicas."),
-        Flag("--exclude-internal", "Leave out internal topics."),
+        Flag("--exclude-internal", "Leave out the topics that brokers keep for themselves."),
         Flag(
             "--partition-size-limit-per-response",
             takes="N",

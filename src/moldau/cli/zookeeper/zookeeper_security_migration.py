@@ -124,7 +124,8 @@ def connected(access: ZooKeeperAccess) -> KazooClient:
 
 TOOL = Tool(
     name="zookeeper-security-migration",
-    does="protect a cluster's nodes in ZooKeeper, or open them again",
+    does="Protects a cluster's nodes in ZooKeeper, so that only the brokers may change them,"
+    " or opens them again.",
     flags=(
         Flag(
             "--zookeeper.acl",
