@@ -172,6 +172,8 @@ def run(
     """With the broker's address for the usual one, folders of this test, and less to measure."""
     others = {LOCAL: broker.bootstrap, "/backups": "backups", "/tmp/": "", "00000": "00"}
     own = list(words)
+    if own[0] in ("cat", "put") and LOCAL not in own:
+        own[1:1] = ["-b", LOCAL]
     for usual, here in others.items():
         own = [
             word if word.endswith((".log", ".index")) else word.replace(usual, here) for word in own

@@ -123,6 +123,8 @@ TABLE = {
         "topic partition offset key value",
         lines=True,
     ),
+    "cat": Row(f"cat {AT} --topic orders -e", "topic partition offset key value", lines=True),
+    "put": Row(f"put {AT} --topic typed -K :", "topic sent failed error", stdin="a:b\nc\n"),
     "consumer-groups --list": Row(f"consumer-groups {AT} --list", "group"),
     "consumer-groups --describe": Row(
         f"consumer-groups {AT} --describe --group billing",

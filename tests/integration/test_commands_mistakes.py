@@ -25,6 +25,8 @@ LINES = {
     "configs": "--describe --topic t",
     "console-producer": "--topic t --max-block-ms 50",
     "console-consumer": "--topic t --timeout-ms 100",
+    "cat": "--topic t",
+    "put": "--topic t",
     "consumer-groups": "--list",
     "get-offsets": "--topic t",
     "delete-records": "--offset-json-file {good}",

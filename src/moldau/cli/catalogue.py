@@ -36,6 +36,8 @@ COMMANDS = {
     ),
     "console-producer": ("moldau.cli.records.console_producer", "send lines as records"),
     "console-consumer": ("moldau.cli.records.console_consumer", "print records as they arrive"),
+    "cat": ("moldau.cli.records.cat", "print records in a short form, as kcat does"),
+    "put": ("moldau.cli.records.put", "send lines or files in a short form, as kcat does"),
     "consumer-groups": ("moldau.cli.groups.consumer_groups", "show lag, reset and delete groups"),
     "sql": ("moldau.cli.records.sql", "ask a cluster in SQL: every topic is a table"),
     "get-offsets": ("moldau.cli.records.get_offsets", "show offsets of partitions"),
