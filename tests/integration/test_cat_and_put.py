@@ -1,4 +1,4 @@
-"""`moldau put` and `moldau cat` against a broker: what goes in comes out, from where it was said."""
+"""`moldau put` and `moldau cat` against a broker: what goes in comes out, from where it was."""
 
 from __future__ import annotations
 
