@@ -20,6 +20,8 @@ PAGES = {
     "snapshot": "snapshots.md",
     "fork": "snapshots.md",
     "backup": "backup.md",
+    "mirror": "mirroring.md",
+    "sql": "tables.md#sql",
     "restore": "backup.md",
     "log-scrub": "#moldau-log-scrub",
     "doctor": "#moldau-doctor",

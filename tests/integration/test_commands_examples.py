@@ -41,6 +41,8 @@ ONLY_READ = {
     "run-class producer_consumer_demo": "it does not end; tried by tests of examples",
     "run-class exactly_once_demo": "tried by tests of examples",
     "console-consumer --bootstrap-server localhost:9092 --topic": "it does not end",
+    "mirror": "two clusters are needed; tried by tests of mirroring",
+    "sql": "tried by tests of sql",
     "jmx": "the address of the metrics is fixed in it; tried by tests of metrics",
     "leader-election": "a lone broker serves no elections",
     "preferred-replica-election": "a lone broker serves no elections",

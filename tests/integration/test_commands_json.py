@@ -286,6 +286,11 @@ TABLE = {
         "topics partitions groups records bytes differences",
         before=f"backup {AT} --target-dir {{dir}}/kept2 --topics orders --snapshot",
     ),
+    **{
+        f"mirror {name}": Row(f"mirror {name} {{dir}}/no.properties", REFUSED, 1)
+        for name in ("run", "status", "promote", "failback")
+    },
+    "sql": Row(f'sql {AT} "select-topic-from-topics"', REFUSED, 1),
     "pipeline query": Row(
         f"pipeline query {AT} --topic keyed --key k",
         "key value",

@@ -55,6 +55,11 @@ class Output:
         """For people, beside the answer: on stderr, so that a pipe stays clean."""
         print(text, file=sys.stderr, flush=True)
 
+    def json_line(self, text: str) -> None:
+        """One of many answers, which is JSON already."""
+        self.stream.write(text + "\n")
+        self.has_answered = True
+
     def warn(self, text: str) -> None:
         """A line that Kafka's tool prints before its answer, and that data do not say."""
         self.remark(text) if self.is_json else self.line(text)

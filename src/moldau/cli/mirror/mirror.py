@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from moldau.cli.answers import place
+from moldau.cli.answers import row as in_camel_case
 from moldau.cli.command_clients import client_faults, properties_file
 from moldau.cli.command_faults import CommandFault
 from moldau.cli.flags import Flag, Given
@@ -73,9 +75,12 @@ def go_on(given: Given, out: Output) -> int:
         copied = sum(each.records for each in mirror.mirrors.partitions())
         topics = len(list(mirror.mirrors))
         if given.has("json"):
-            faults = {str(each.place): each.stopped for each in stopped}
-            row = {"records": copied, "topics": topics, "stopped": faults}
-            out.json({**row, "stopped_topics": mirror.mirrors.stopped})
+            faults = [{**place(each.place), "reason": each.stopped} for each in stopped]
+            faults += [
+                {"topic": name, "partition": None, "reason": reason}
+                for name, reason in mirror.mirrors.stopped.items()
+            ]
+            out.json({"records": copied, "topics": topics, "stopped": faults})
         else:
             out.line(f"Mirrored {copied} records of {topics} topics.")
         return STOPPED if stopped or mirror.mirrors.stopped else 0
@@ -97,7 +102,7 @@ def say_status(given: Given, out: Output) -> int:
     with mirror_faults():
         rows = with_mirror(file_of(given), out, status)
     if given.has("json"):
-        out.json({"topics": [row._asdict() for row in rows]})
+        out.json({"topics": [in_camel_case(row._asdict()) for row in rows]})
     else:
         cells = [
             (row.source, row.target, row.partitions, "?" if row.lag < 0 else row.lag, row.state)
@@ -113,7 +118,8 @@ def promote(given: Given, out: Output) -> int:
     with client_faults(), mirror_faults():
         done = asyncio.run(promote_all(file_of(given), out.remark, is_forced=given.has("now")))
     if given.has("json"):
-        out.json({"topics": done})
+        rows = [{"topic": name, "aborted": aborted} for name, aborted in done.items()]
+        out.json({"promoted": rows})
     else:
         for name, aborted in done.items():
             out.line(f"Promoted {name}: {aborted} open transactions aborted.")

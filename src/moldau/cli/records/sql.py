@@ -12,7 +12,7 @@ from moldau.cli.command_clients import bootstrap_of, client_faults, properties_f
 from moldau.cli.command_faults import CommandFault, UsageFault
 from moldau.cli.flags import Flag, Given
 from moldau.cli.output import Output
-from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON, Tool, run_tool
+from moldau.cli.tool import BOOTSTRAP, COMMAND_CONFIG, JSON_LINES, Tool, run_tool
 
 if TYPE_CHECKING:
     from moldau.tables.value_formats import ValueFormat
@@ -121,7 +121,7 @@ TOOL = Tool(
     flags=(
         BOOTSTRAP,
         COMMAND_CONFIG,
-        JSON,
+        JSON_LINES,
         Flag(
             "--format", "How the answer is written.", takes="FORM", default="table", one_of=FORMATS
         ),
@@ -149,6 +149,7 @@ TOOL = Tool(
         ),
     ),
     main=main,
+    answers_in_lines=True,
     words_max=1,
     words_usage='"select …"',
     examples=(

@@ -35,7 +35,7 @@ def write(answer: pyarrow.RecordBatchReader, form: str, out: Output, path: str |
     lines = {"csv": _csv, "json": _json, "table": _table}[form]
     if path is None:
         for line in lines(answer, out):
-            out.line(line)
+            out.json_line(line) if out.is_json else out.line(line)
         return
 
     def write_text(stream: Any) -> None:
