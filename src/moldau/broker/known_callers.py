@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from moldau.handlers.authorization import Authorizer, guarded
 from moldau.handlers.quota_keeping import QuotaKeeper, Usage, counted
@@ -13,14 +13,8 @@ from moldau.handlers.request_context import RequestContext
 from moldau.handlers.routes import Route
 from moldau.metrics.answer_cells import AnswerCells
 from moldau.model.names import Millis
-from moldau.wire.apis import api, request_class
+from moldau.wire.apis import api, is_old, request_class
 from moldau.wire.schema import Message
-
-OLD_VERSIONS: Final = {
-    0: 2, 1: 3, 2: 0, 8: 1, 9: 0, 11: 1, 19: 1, 20: 0, 23: 1, 29: 0,
-    30: 0, 31: 0, 32: 0, 34: 0, 35: 0, 38: 0, 39: 0, 40: 0, 41: 0,
-}  # fmt: skip
-"""By the key of an API the last version that Apache Kafka 3.9 calls deprecated and 4.0 refuses."""
 
 
 class Lane(Protocol):
@@ -64,7 +58,7 @@ class Call:
         self.lane = lane if lane is not None and version in lane.versions else None
         self.api_key = route.api_key
         self.version = version
-        self.is_old = version <= OLD_VERSIONS.get(route.api_key, -1)
+        self.is_old = is_old(route.api_key, version)
         self.decode = request_class(route.api_key).decode
         self.decode_short = request_class(route.api_key).decode_short
         self.carries_records = request_class(route.api_key).__carries_records__

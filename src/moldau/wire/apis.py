@@ -8,7 +8,7 @@ uses. A test holds the table and the declarations together.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from moldau.wire.schema import Message
 
@@ -138,6 +138,12 @@ APIS: tuple[Api, ...] = (
 OWN_FROM = 20000
 """The first key of Moldau's own: no Kafka client needs to hear of these."""
 
+OLD_VERSIONS: Final = {
+    0: 2, 1: 3, 2: 0, 8: 1, 9: 0, 11: 1, 19: 1, 20: 0, 23: 1, 29: 0,
+    30: 0, 31: 0, 32: 0, 34: 0, 35: 0, 38: 0, 39: 0, 40: 0, 41: 0,
+}  # fmt: skip
+"""By key the last version that Apache Kafka 3.9 calls deprecated; 4.0 refuses most of them."""
+
 _BY_KEY = {row.key: row for row in APIS}
 _REQUESTS: dict[int, type[Message]] = {}
 _RESPONSES: dict[int, type[Message]] = {}
@@ -145,6 +151,11 @@ _RESPONSES: dict[int, type[Message]] = {}
 
 def api(key: int) -> Api | None:
     return _BY_KEY.get(key)
+
+
+def is_old(key: int, version: int) -> bool:
+    """Whether a broker of a later release may not understand it."""
+    return version <= OLD_VERSIONS.get(key, -1)
 
 
 def request_class(key: int) -> type[Message]:

@@ -32,6 +32,11 @@ from moldau.wire.messages.group_admin import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from moldau.wire.messages.group_offsets import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
 from moldau.wire.messages.groups import (
     Coordinator,
     FindCoordinatorRequest,
@@ -152,6 +157,29 @@ def test_a_leader_that_moved_is_looked_up_and_asked_again() -> None:
         assert found[tp].offset == 42
 
     go(scenario)
+
+
+def test_a_group_whose_offsets_are_not_told_is_an_error_of_that_group() -> None:
+    async def scenario(broker: ScriptedBroker, admin: aio.Admin) -> None:
+        broker.answers[FindCoordinatorRequest] = coordinator_here(broker)
+        row = OffsetFetchResponseGroup(group_id="g", error_code=Error.GROUP_AUTHORIZATION_FAILED)
+        broker.answers[OffsetFetchRequest] = in_turn(OffsetFetchResponse(groups=[row]))
+        found = await admin.list_group_offsets(["g"], raise_errors=False)
+        assert not found
+        assert isinstance(found.errors["g"], errors.GroupAuthorizationFailedError)
+        with pytest.raises(errors.GroupAuthorizationFailedError):
+            await admin.list_group_offsets(["g"])
+
+    go(scenario)
+
+
+def test_what_is_refused_as_a_whole_is_raised_once_without_notes() -> None:
+    refusal = errors.GroupAuthorizationFailedError("not you")
+    found = Results({"a": refusal, "b": refusal})
+    assert found.errors == {"a": refusal, "b": refusal}
+    with pytest.raises(errors.GroupAuthorizationFailedError) as raised:
+        found.check()
+    assert not hasattr(raised.value, "__notes__")
 
 
 def test_time_that_runs_out_is_an_error_of_each_item_with_its_reason() -> None:

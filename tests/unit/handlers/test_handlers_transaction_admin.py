@@ -145,6 +145,20 @@ def test_a_partition_tells_who_wrote_to_it(tmp_path: Path) -> None:
     with_transactions(scenario, tmp_path)
 
 
+def test_a_broker_without_a_replica_says_so(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        node.place("away", PartitionImage(2, 0, (2, 3), (2, 3)))
+        request = DescribeProducersRequest(
+            topics=[TopicRequest(name="away", partition_indexes=[0, 1])]
+        )
+        ((here, unknown),) = [topic.partitions for topic in (await node.call(request, 0)).topics]
+        assert here.error_code == Error.NOT_LEADER_OR_FOLLOWER
+        assert unknown.error_code == Error.UNKNOWN_TOPIC_OR_PARTITION
+        assert here.active_producers == unknown.active_producers == []
+
+    play(scenario, tmp_path)
+
+
 def test_a_follower_tells_who_wrote_to_its_own_log(tmp_path: Path) -> None:
     async def scenario(node: Node) -> None:
         both = (NODE_ID, 2)

@@ -3,7 +3,14 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from moldau.wire.apis import APIS, api, request_class, response_class
+from moldau.wire.apis import (
+    APIS,
+    OLD_VERSIONS,
+    api,
+    is_old,
+    request_class,
+    response_class,
+)
 
 
 def test_keys_are_unique_and_in_order() -> None:
@@ -40,3 +47,8 @@ def test_starting_imports_no_family_and_nothing_heavy() -> None:
     loaded = done.stdout.split()
     assert not [name for name in loaded if name.startswith("moldau.wire.messages.")]
     assert not {"dataclasses", "inspect", "json", "uuid", "asyncio"} & set(loaded)
+
+
+def test_versions_that_kafka_calls_deprecated_are_old() -> None:
+    assert is_old(0, 2) and not is_old(0, 3) and not is_old(3, 0)
+    assert OLD_VERSIONS.keys() <= {row.key for row in APIS}

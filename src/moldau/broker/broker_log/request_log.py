@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.broker.broker_log.request_texts import (
     api_text,
-    is_deprecated,
     message_node,
     request_node,
 )
 from moldau.model.file_regions import FileRegion
 from moldau.net.answers import Answer
 from moldau.net.request_times import RequestCells, TimedRequest
-from moldau.wire.apis import api, request_class
+from moldau.wire.apis import api, is_old, request_class
 from moldau.wire.primitives import DecodeError
 from moldau.wire.request_framing import Chunk, decode_response, read_request_header
 
@@ -51,7 +50,7 @@ class RequestLog:
 
     def begin(self, connection: Connection, frame: memoryview) -> list[Chunk] | Answer:
         """In the place of the server's own."""
-        if not self._tells_all and not is_deprecated(frame[1], frame[3]):
+        if not self._tells_all and not is_old(frame[1], frame[3]):
             return self._begin(connection, frame)
         # The frame is only lent: its bytes are gone when the request is answered.
         kept, size = bytes(frame[:BODY_BYTES_MAX]), len(frame)
@@ -97,7 +96,7 @@ class LoggedRequest(TimedRequest):
         except DecodeError:
             return  # so long a header is read once, for the answer
         row = api(header.api_key)
-        deprecated = is_deprecated(header.api_key, header.api_version)
+        deprecated = is_old(header.api_key, header.api_version)
         level = logging.INFO if deprecated else logging.DEBUG
         if row is None or not log.isEnabledFor(level):
             return

@@ -23,32 +23,6 @@ AS_SIZES = {"records", "metrics"}
 CONFIG_CHANGES = {33, 44}
 """AlterConfigs and IncrementalAlterConfigs: values may be passwords."""
 OF_BROKERS = 4
-_DEPRECATED_UP_TO = {
-    0: 2,
-    1: 3,
-    2: 0,
-    8: 1,
-    9: 0,
-    11: 1,
-    19: 1,
-    20: 0,
-    23: 1,
-    29: 0,
-    30: 0,
-    31: 0,
-    32: 0,
-    34: 0,
-    35: 0,
-    38: 0,
-    39: 0,
-    40: 0,
-    41: 0,
-}
-"""The last version of each API that Kafka 3.9 calls deprecated; 4.0 has removed most of them."""
-
-
-def is_deprecated(api_key: int, version: int) -> bool:
-    return version <= _DEPRECATED_UP_TO.get(api_key, -1)
 
 
 @cache

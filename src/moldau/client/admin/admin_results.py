@@ -5,7 +5,7 @@ Calls on many things give their user `Results`: what worked, and the errors of w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, Self, TypeVar
@@ -39,10 +39,20 @@ class Results(dict[K, V]):
     def check(self) -> Self:
         """These results; what failed first is raised, with the other errors as notes."""
         for first in self.errors.values():
-            for key, error in list(self.errors.items())[1:]:
+            for key, error in self.errors.items():
+                if error is first:
+                    continue  # or the same refusal of everything
                 first.add_note(f"{key}: {type(error).__name__}: {error.message}")
             raise first
         return self
+
+
+async def of_each(keys: Iterable[K], asked: Awaitable[Outcomes[K, V]]) -> Outcomes[K, V]:
+    """What was refused as a whole is refused for each."""
+    try:
+        return await asked
+    except KafkaError as error:
+        return dict.fromkeys(keys, error)
 
 
 def checked(outcomes: Outcomes[K, V]) -> Results[K, V]:

@@ -15,6 +15,7 @@ from moldau.client.admin.admin_results import (
     QuorumInfo,
     QuorumReplica,
     UpgradeType,
+    of_each,
 )
 from moldau.client.network.broker_connection import Connection
 from moldau.client.network.network_client import Node
@@ -120,12 +121,16 @@ class ClusterAdmin(AdminRequests):
             ],
             validate_only=validate_only,
         )
-        response = await self._from_controller(request, timeout_ms)
-        # From version 2 on all features are updated or none, so only failure has rows.
-        results: Outcomes[str, None] = dict(dict.fromkeys(levels))
-        for row in response.results:
-            results[row.feature] = value_or_error(row, None)
-        return results
+
+        async def ask() -> Outcomes[str, None]:
+            response = await self._from_controller(request, timeout_ms)
+            # From version 2 on all features are updated or none, so only failure has rows.
+            results: Outcomes[str, None] = dict(dict.fromkeys(levels))
+            for row in response.results:
+                results[row.feature] = value_or_error(row, None)
+            return results
+
+        return await of_each(levels, ask())
 
     async def unregister_broker(self, broker_id: int, *, timeout_ms: int | None = None) -> None:
         """Forget a broker that will not come back."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from moldau.client.admin.admin_requests import AdminRequests, by_topic, check_top
-from moldau.client.admin.admin_results import Outcomes, checked
+from moldau.client.admin.admin_results import Outcomes
 from moldau.client.consumer.consumer_records import OffsetAndMetadata
 from moldau.client.network.cluster_metadata import CoordinatorKind
 from moldau.client.shared.client_errors import KafkaError, error_for
@@ -102,7 +102,7 @@ class GroupOffsetsAdmin(AdminRequests):
             response = await self.network.call(node_id, request, version_max=NAMED_TOPICS_MAX)
             return {group_id: _raise_moved(_rows(response))}
 
-        return await self._of_partitions(group_id, send, timeout_ms)
+        return await self._of_partitions(group_id, commits, send, timeout_ms)
 
     async def delete_group_offsets(
         self,
@@ -115,6 +115,7 @@ class GroupOffsetsAdmin(AdminRequests):
 
         admin.delete_group_offsets("billing", [TopicPartition("orders", 0)]).check()
         """
+        places = [TopicPartition(*tp) for tp in partitions]
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=[
@@ -122,21 +123,21 @@ class GroupOffsetsAdmin(AdminRequests):
                     name=topic,
                     partitions=[OffsetDeleteRequestPartition(partition_index=i) for i in indexes],
                 )
-                for topic, indexes in by_topic(TopicPartition(*tp) for tp in partitions).items()
+                for topic, indexes in by_topic(places).items()
             ],
         )
 
         async def send(node_id: int, part: list[str]) -> Mapping[str, Any]:
             return {group_id: _rows(check_top(await self.network.call(node_id, request)))}
 
-        return await self._of_partitions(group_id, send, timeout_ms)
+        return await self._of_partitions(group_id, places, send, timeout_ms)
 
     async def _of_partitions(
-        self, group_id: str, send: Any, timeout_ms: int | None
+        self, group_id: str, places: Iterable[TopicPartition], send: Any, timeout_ms: int | None
     ) -> Outcomes[TopicPartition, None]:
         answers = await self._from_coordinators([group_id], GROUP, send, timeout_ms)
-        found: Outcomes[TopicPartition, None] = checked(answers)[group_id]
-        return found
+        found: Outcomes[TopicPartition, None] | KafkaError = answers[group_id]
+        return dict.fromkeys(places, found) if isinstance(found, KafkaError) else found
 
 
 def _commit_row(partition: int, commit: OffsetAndMetadata) -> OffsetCommitRequestPartition:

@@ -141,7 +141,10 @@ class GroupsAdmin(AdminRequests):
             return {group_id: check_top(await self.network.call(node_id, request, version_min=3))}
 
         answers = await self._from_coordinators([group_id], GROUP, send, timeout_ms)
-        response = checked(answers)[group_id]
+        response = answers[group_id]
+        if isinstance(response, KafkaError):
+            asked = [each.member_id or each.group_instance_id or "" for each in members]
+            return dict.fromkeys(asked, response)
         return {
             (row.member_id if instance_ids is None else row.group_instance_id): value_or_error(
                 row, None

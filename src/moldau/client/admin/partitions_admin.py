@@ -12,6 +12,7 @@ from moldau.client.admin.admin_results import (
     PartitionReassignment,
     ReplicaInfo,
     TopicPartitionReplica,
+    of_each,
 )
 from moldau.client.shared.client_errors import KafkaError, error_for
 from moldau.model.errors import Error
@@ -48,23 +49,28 @@ class PartitionsAdmin(AdminRequests):
             admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition("orders", 0)])
 
         ElectionNotNeededError means that the right replica leads already."""
+        asked = None if partitions is None else [TopicPartition(*tp) for tp in partitions]
         wanted = None
-        if partitions is not None:
+        if asked is not None:
             wanted = [
                 TopicPartitions(topic=topic, partitions=indexes)
-                for topic, indexes in by_topic(partitions).items()
+                for topic, indexes in by_topic(asked).items()
             ]
         request = ElectLeadersRequest(
             election_type=election, topic_partitions=wanted, timeout_ms=self._limit_ms(timeout_ms)
         )
-        response = await self._from_controller(request, timeout_ms)
-        return {
-            TopicPartition(topic.topic, row.partition_id): value_or_error(row, None)
-            for topic in response.replica_election_results
-            for row in topic.partition_result
-            # Asked for all, Kafka lists also those for which there was nothing to do.
-            if partitions is not None or row.error_code != Error.ELECTION_NOT_NEEDED
-        }
+
+        async def ask() -> Outcomes[TopicPartition, None]:
+            response = await self._from_controller(request, timeout_ms)
+            return {
+                TopicPartition(topic.topic, row.partition_id): value_or_error(row, None)
+                for topic in response.replica_election_results
+                for row in topic.partition_result
+                # Asked for all, Kafka lists also those for which there was nothing to do.
+                if asked is not None or row.error_code != Error.ELECTION_NOT_NEEDED
+            }
+
+        return await (ask() if asked is None else of_each(asked, ask()))
 
     async def alter_partition_reassignments(
         self,
@@ -95,12 +101,16 @@ class PartitionsAdmin(AdminRequests):
             timeout_ms=self._limit_ms(timeout_ms),
             allow_replication_factor_change=allow_replication_factor_change,
         )
-        response = await self._from_controller(request, timeout_ms)
-        return {
-            TopicPartition(topic.name, row.partition_index): value_or_error(row, None)
-            for topic in response.responses
-            for row in topic.partitions
-        }
+
+        async def ask() -> Outcomes[TopicPartition, None]:
+            response = await self._from_controller(request, timeout_ms)
+            return {
+                TopicPartition(topic.name, row.partition_index): value_or_error(row, None)
+                for topic in response.responses
+                for row in topic.partitions
+            }
+
+        return await of_each(wanted, ask())
 
     async def list_partition_reassignments(
         self,

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from moldau.client.admin.admin_requests import AdminRequests, value_or_error
-from moldau.client.admin.admin_results import Outcomes
+from moldau.client.admin.admin_results import Outcomes, of_each
 from moldau.client.shared.client_errors import KafkaError
 from moldau.security.acl.acl_model import Operation as AclOperation
 from moldau.security.acl.acl_model import PatternType, Permission
@@ -140,19 +140,24 @@ class SecurityAdmin(AdminRequests):
         self, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
     ) -> Outcomes[str, list[ScramCredential]]:
         """The mechanisms by which users can log in, of these users or of all."""
-        names = None if users is None else [UserName(name=user) for user in users]
+        asked = None if users is None else list(users)
+        names = None if asked is None else [UserName(name=user) for user in asked]
         request = DescribeUserScramCredentialsRequest(users=names)
-        response = await self._from_any(request, timeout_ms)
-        return {
-            row.user: value_or_error(
-                row,
-                [
-                    ScramCredential(ScramMechanism(each.mechanism), each.iterations)
-                    for each in row.credential_infos
-                ],
-            )
-            for row in response.results
-        }
+
+        async def ask() -> Outcomes[str, list[ScramCredential]]:
+            response = await self._from_any(request, timeout_ms)
+            return {
+                row.user: value_or_error(
+                    row,
+                    [
+                        ScramCredential(ScramMechanism(each.mechanism), each.iterations)
+                        for each in row.credential_infos
+                    ],
+                )
+                for row in response.results
+            }
+
+        return await (ask() if asked is None else of_each(asked, ask()))
 
     async def upsert_user_scram_credential(
         self,

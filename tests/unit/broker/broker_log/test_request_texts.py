@@ -7,7 +7,6 @@ import json
 from moldau.broker.broker_log.request_texts import (
     HIDDEN,
     api_text,
-    is_deprecated,
     message_node,
     request_node,
 )
@@ -77,7 +76,6 @@ def test_every_message_in_every_version_can_be_told() -> None:
                 json.dumps(message_node(kind(), version))
 
 
-def test_names_and_deprecations_are_kafkas() -> None:
+def test_names_are_kafkas() -> None:
     assert api_text("OffsetForLeaderEpoch") == "OFFSET_FOR_LEADER_EPOCH"
     assert api_text("Produce") == "PRODUCE"
-    assert is_deprecated(0, 2) and not is_deprecated(0, 3) and not is_deprecated(3, 0)
