@@ -2,7 +2,8 @@
 
 A page shows what is there at once, however old, and has it fetched anew behind its back; only
 somebody who asks first waits. One question is under way once, however many pages ask it. The
-number of answers is bounded; the one that nobody has asked for longest goes first.
+number of answers is bounded, and so is what those of all users hold together (`AnswerRoom`); the
+one that nobody has asked for longest goes first.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from moldau.client.shared.client_errors import KafkaError
+from moldau.console.answer_room import ROOM, AnswerRoom
 
 T = TypeVar("T")
 ANSWERS_MAX = 200
@@ -35,18 +37,23 @@ class Told(Generic[T]):
     """What pages say about it, with `age` of parts.html."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Entry:
-    task: asyncio.Task[Any] | None = None
+    task: asyncio.Task[Told[Any] | None] | None = None
     value: Any = None
     has_value: bool = False
     came_at: float = 0.0
     fault: KafkaError | None = None
     failed_at: float = 0.0
 
+    def let_go(self) -> None:
+        """Whoever asks next waits for a new answer."""
+        self.value, self.has_value = None, False
+
 
 class RecentAnswers:
-    def __init__(self) -> None:
+    def __init__(self, room: AnswerRoom = ROOM) -> None:
+        self._room = room
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
 
     async def get(
@@ -56,8 +63,13 @@ class RecentAnswers:
         entry = self._entry(key, fetch, fresh_s)
         if not entry.has_value and entry.task is not None:
             # Whoever asked may go away; the others still want the answer.
-            await asyncio.wait((entry.task,), timeout=FIRST_WAIT_S)
+            task = entry.task
+            await asyncio.wait((task,), timeout=FIRST_WAIT_S)
+            # By now the answer may have had to make room for others' already.
+            if task.done() and not task.cancelled() and (told := task.result()) is not None:
+                return told
         if entry.has_value:
+            self._room.used(entry)
             return _told(entry)
         if entry.fault is not None:
             raise entry.fault
@@ -69,12 +81,15 @@ class RecentAnswers:
     ) -> Told[T] | None:
         """The answer if there is one, without waiting; it is fetched meanwhile."""
         entry = self._entry(key, fetch, fresh_s)
-        return _told(entry) if entry.has_value else None
+        if not entry.has_value:
+            return None
+        self._room.used(entry)
+        return _told(entry)
 
     def forget(self) -> None:
         """Something was changed: the next page waits for new answers."""
         for entry in self._entries.values():
-            entry.has_value = False
+            self._room.leave(entry)
             entry.fault = None
             if entry.task is not None:
                 entry.task.cancel()
@@ -82,6 +97,9 @@ class RecentAnswers:
 
     async def close(self) -> None:
         tasks = [entry.task for entry in self._entries.values() if entry.task is not None]
+        for entry in self._entries.values():
+            entry.task = None
+            self._room.leave(entry)
         self._entries.clear()
         for task in tasks:
             task.cancel()
@@ -93,6 +111,7 @@ class RecentAnswers:
         self._entries.move_to_end(key)
         while len(self._entries) > ANSWERS_MAX:
             _, oldest = self._entries.popitem(last=False)
+            self._room.leave(oldest)
             if oldest.task is not None:
                 oldest.task.cancel()
         now = time.monotonic()
@@ -102,17 +121,20 @@ class RecentAnswers:
             entry.task = asyncio.create_task(self._fetch(entry, fetch))
         return entry
 
-    async def _fetch(self, entry: _Entry, fetch: Callable[[], Awaitable[Any]]) -> None:
+    async def _fetch(self, entry: _Entry, fetch: Callable[[], Awaitable[Any]]) -> Told[Any] | None:
         own = asyncio.current_task()
         try:
             value = await fetch()
         except KafkaError as fault:
             if entry.task is own:
                 entry.fault, entry.failed_at, entry.task = fault, time.monotonic(), None
-            return
-        if entry.task is own:
-            entry.value, entry.has_value, entry.fault = value, True, None
-            entry.came_at, entry.task = time.monotonic(), None
+            return None
+        if entry.task is not own:
+            return None
+        entry.value, entry.has_value, entry.fault = value, True, None
+        entry.came_at, entry.task = time.monotonic(), None
+        self._room.enter(entry, value)
+        return Told(value, When(0.0, ""))
 
 
 def _told(entry: _Entry) -> Told[Any]:
