@@ -25,6 +25,7 @@ CLIENT_FLAGS = {
     "producer-settings": Subject.PRODUCER,
     "consumer-settings": Subject.CONSUMER,
 }
+PAGE = "docs/troubleshooting.md"
 HEALTHY, ILL, UNREACHED = 0, 1, 2
 MINUTE_MS = 60_000
 WIDTH = 96
@@ -101,11 +102,12 @@ def show(out: Output, seen: Evidence, findings: Sequence[Finding]) -> None:
     counts = dict.fromkeys(Severity, 0)
     for finding in findings:
         counts[finding.severity] += 1
-    if not seen.is_reached:
+    if seen.is_reached:
+        told = [plural(count, severity.value) for severity, count in counts.items() if count]
+        out.line(f"{checked(seen)}: {', '.join(told) or 'nothing found, all is well'}.")
+    else:
         out.line(f"The cluster at {seen.bootstrap} cannot be reached.")
-        return
-    told = ", ".join(plural(count, severity.value) for severity, count in counts.items() if count)
-    out.line(f"{checked(seen)}: {told or 'nothing found, all is well'}.")
+    out.line(f"What error texts of clients and brokers mean, and what mends them: {PAGE}")
 
 
 def wrapped(title: str, text: str) -> str:

@@ -151,14 +151,15 @@ def test_members_without_partitions_and_offsets_of_a_deleted_topic_are_notes() -
     assert {each.severity for each in notes.values()} == {Severity.NOTE}
 
 
-def test_the_gravest_finding_comes_first_and_the_last_line_counts_them() -> None:
+def test_the_gravest_finding_comes_first_and_the_last_lines_count_and_lead_on() -> None:
     seen = evidence(BrokerSight(0, "localhost", 9092))
     seen.groups = [GroupSight("billing", "PreparingRebalance", 1, is_stuck=True)]
     stream = io.StringIO()
     show(Output(stream, is_terminal=False), seen, diagnose(seen, Limits()))
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith("ERROR: broker 0 advertises localhost:9092")
-    assert lines[-1].endswith("1 group: 1 error, 1 warning.")
+    assert lines[-2].endswith("1 group: 1 error, 1 warning.")
+    assert lines[-1].endswith(": docs/troubleshooting.md")
     assert "\x1b" not in stream.getvalue()
 
 
