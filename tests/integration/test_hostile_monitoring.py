@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -22,6 +24,7 @@ from moldau.wire.messages.telemetry import (
     PushTelemetryRequest,
     PushTelemetryResponse,
 )
+from tests.support.eventually import eventually
 from tests.support.hostile_costs import GOOD, Attack, Client, Harm, create, measure
 from tests.support.loop_holds import failing, summary
 
@@ -132,9 +135,42 @@ def hostile(directory: Path, attack: Callable[[BrokerProcess, int], None]) -> Ha
 
 @pytest.mark.long
 def test_a_healthy_client_is_served_beside_many_that_ask_for_metrics(tmp_path: Path) -> None:
-    harm = hostile(tmp_path, lambda broker, port: ask_everything(port))
+    health_ms: list[float] = []
+    ended: list[bool] = []
+
+    def attack(broker: BrokerProcess, port: int) -> None:
+        asking = threading.Thread(target=ask_everything, args=(port,))
+        asking.start()
+        while asking.is_alive():
+            health_ms.append(asked_in_ms(port, "/health/live"))
+        asking.join()
+        # Those that hung up hold no place for a page any more.
+        eventually(lambda: answers_whole_page(port))
+        ended.append(True)
+
+    harm = hostile(tmp_path, attack)
     assert harm.grown_bytes < GROWTH_BYTES_MAX
     assert harm.longest_ms < WAIT_MS_MAX
+    assert ended, "a health page was not answered"
+    assert len(health_ms) > 1
+    assert max(health_ms) < WAIT_MS_MAX
+
+
+def asked_in_ms(port: int, path: str) -> float:
+    begun = time.perf_counter()
+    with urlopen(f"http://127.0.0.1:{port}{path}", timeout=WAIT_MS_MAX / 1000) as answer:
+        assert answer.status == 200
+        answer.read()
+    time.sleep(0.02)
+    return (time.perf_counter() - begun) * 1000
+
+
+def answers_whole_page(port: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=WAIT_MS_MAX / 1000) as answer:
+            return bool(answer.read().endswith(b"\n"))
+    except HTTPError:
+        return False  # 503: the places are taken
 
 
 def test_pushes_that_are_refused_leave_nothing_behind(tmp_path: Path) -> None:
