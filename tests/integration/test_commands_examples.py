@@ -70,6 +70,7 @@ BEFORE = {
     "--create --topic orders": "topics --delete --topic orders --if-exists",
     "--alter --topic orders --partitions 6": "topics --create --topic orders --if-not-exists",
     "'test-.*'": "topics --create --topic test-1",
+    "put -t orders": "configs --alter --topic orders --add-config cleanup.policy=delete",
     "--delete-config retention.ms": "configs --alter --topic orders --add-config retention.ms=9000",
     "--describe --name all-java": "client-metrics --alter --name all-java --interval 60000",
     "--delete --group billing": "consumer-groups --reset-offsets --group billing --topic orders"

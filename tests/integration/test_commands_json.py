@@ -241,6 +241,7 @@ TABLE = {
     "cluster stop": Row("cluster stop --dir {dir}/local", REFUSED, 1),
     "console": Row(f"console {AT} --host 0.0.0.0", REFUSED, 1),
     "doctor": Row(f"doctor {AT}", "bootstrap clusterId reached checked unchecked findings", -1),
+    "top": Row(f"top {AT} --interval 0.1", "clusterId brokers topics groups requests"),
     "features describe": Row(f"features {AT} describe", "feature finalizedVersionLevel"),
     "features upgrade": Row(
         f"features {AT} upgrade --feature group.version=99 --dry-run", REFUSED, 1

@@ -26,6 +26,7 @@ LINES = {
     "console-producer": "--topic t --max-block-ms 50",
     "console-consumer": "--topic t --timeout-ms 100",
     "cat": "--topic t",
+    "top": "",
     "put": "--topic t",
     "consumer-groups": "--list",
     "get-offsets": "--topic t",
@@ -73,6 +74,7 @@ ELSEWHERE = {
     "pipeline",
     "restore",
     "security",
+    "mirror",
 }
 WITH_JSON_FILE = {
     "delete-records": "--offset-json-file {file}",

@@ -73,6 +73,7 @@ COMMANDS = {
     "cluster": ("moldau.cli.servers.cluster", "show the cluster's id and brokers"),
     "console": ("moldau.cli.servers.console", "show a cluster in the browser"),
     "doctor": ("moldau.cli.doctor", "say what is wrong with a cluster, and what mends it"),
+    "top": ("moldau.cli.top.top", "show a cluster on one screen, as it is now"),
     "features": ("moldau.cli.servers.features", "show which features are in force"),
     "snapshot": (
         "moldau.cli.snapshots.snapshot",
