@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kazoo.client import KazooClient
 
 from moldau.testing.broker_process import BrokerProcess
@@ -76,8 +76,17 @@ def settle(made: Cluster) -> None:
     producer.produce("kept", "value", partition=0)
     producer.commit_transaction(SECONDS_MAX)
     member = Consumer({**settings, "group.id": "g"})
-    assert member.committed([TopicPartition("kept", 0)], SECONDS_MAX)
+    eventually(lambda: has_offsets(member), SECONDS_MAX)
     member.close()
+
+
+def has_offsets(member: Consumer) -> bool:
+    """The coordinator may be known before it knows of its office; this call asks once."""
+    try:
+        return bool(member.committed([TopicPartition("kept", 0)], SECONDS_MAX))
+    except KafkaException as refused:
+        assert refused.args[0].code() == KafkaError.NOT_COORDINATOR
+        return False
 
 
 def tree_of(tree: KazooClient, path: str = "/") -> dict[str, Any]:
