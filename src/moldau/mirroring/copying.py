@@ -40,7 +40,7 @@ FINAL = {
 """What the target says when the topic is no mirror of this any more, or cannot take the records."""
 
 
-class _Work(NamedTuple):
+class Work(NamedTuple):
     partition: PartitionMirror
     step: Append
 
@@ -56,6 +56,7 @@ class Lane:
         self._target = target
         self._mirrors = mirrors
         self._appending: asyncio.Task[None] | None = None
+        self._answers = 0
 
     async def run(self) -> None:
         try:
@@ -87,6 +88,7 @@ class Lane:
         if not wanted:
             await asyncio.sleep(IDLE_S)
             return
+        wanted.sort(key=lambda each: each.served)
         asked = [(each, each.generation) for each in wanted]
         try:
             rows = await self._source.fetch(self._node, wanted)
@@ -104,17 +106,18 @@ class Lane:
 
     async def _judge(
         self, asked: Sequence[tuple[PartitionMirror, int]], rows: Mapping[TopicPartition, Fetched]
-    ) -> list[_Work]:
+    ) -> list[Work]:
         work = []
         moved = []
+        self._answers += 1
         for partition, generation in asked:
             row = rows.get(partition.place)
             if row is None:
                 continue
             match partition.fetched(row, generation):
                 case Append() as step:
-                    partition.trouble = ""
-                    work.append(_Work(partition, step))
+                    partition.trouble, partition.served = "", self._answers
+                    work.append(Work(partition, step))
                 case LookAgain(code):
                     self._put_off([partition], Error(code).name)
                     moved.append(partition)
@@ -199,15 +202,15 @@ class Lane:
 
     # Appending
 
-    async def _append(self, work: Sequence[_Work]) -> None:
+    async def _append(self, work: Sequence[Work]) -> None:
         try:
             await self._raise_epochs(work)
         except KafkaError as error:
             self._failed(work, error)
             return
-        await asyncio.gather(*(self._send(part) for part in _parts(work)))
+        await asyncio.gather(*(self._send(part) for part in parts_of(work)))
 
-    async def _raise_epochs(self, work: Sequence[_Work]) -> None:
+    async def _raise_epochs(self, work: Sequence[Work]) -> None:
         """Where a batch is of a newer leader than the target's partition knows."""
         newer: dict[str, dict[int, int]] = {}
         for partition, step in work:
@@ -224,7 +227,7 @@ class Lane:
         for partition, step in work:
             partition.leader_epoch = max(partition.leader_epoch, step.leader_epoch)
 
-    async def _send(self, part: Sequence[_Work]) -> None:
+    async def _send(self, part: Sequence[Work]) -> None:
         rows, part = [], [each for each in part if self._mirrors.of(each.partition) is not None]
         for partition, step in part:
             topic = self._mirrors.of(partition)
@@ -248,9 +251,9 @@ class Lane:
             if isinstance(outcome, KafkaError):
                 self._failed([each], outcome)
             else:
-                each.partition.appended(outcome)
+                each.partition.appended(outcome, each.step.log_start)
 
-    def _failed(self, work: Sequence[_Work], error: KafkaError) -> None:
+    def _failed(self, work: Sequence[Work], error: KafkaError) -> None:
         """Where the target stands now is asked with the next turn."""
         for partition, _ in work:
             if error.code in FINAL:
@@ -261,11 +264,11 @@ class Lane:
                     self._put_off([partition], error.message)
 
 
-def _parts(work: Sequence[_Work]) -> list[list[_Work]]:
-    parts: list[list[_Work]] = []
-    size = APPEND_BYTES
+def parts_of(work: Sequence[Work]) -> list[list[Work]]:
+    parts: list[list[Work]] = []
+    size = 0
     for each in work:
-        if size + len(each.step.records) > APPEND_BYTES:
+        if not parts or size + len(each.step.records) > APPEND_BYTES:
             parts.append([])
             size = 0
         parts[-1].append(each)

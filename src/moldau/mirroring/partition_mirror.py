@@ -59,10 +59,12 @@ class PartitionMirror:
         "is_proven",
         "last_epoch",
         "leader_epoch",
+        "log_start",
         "place",
         "position",
         "records",
         "resume_at",
+        "served",
         "source_end",
         "source_start",
         "stopped",
@@ -75,6 +77,9 @@ class PartitionMirror:
         """In the source."""
         self.resume_at = 0.0
         """Whoever asks does not before that time of its clock."""
+        self.served = 0
+        """The number of the last answer that had records of it: who waits longest is first in the
+        next question, for an answer has room for a few only."""
         self.trouble = ""
         """Why nothing came when it was last asked; it is asked again."""
         self.position = -1
@@ -85,6 +90,8 @@ class PartitionMirror:
         self.last_epoch = NO_EPOCH
         self.leader_epoch = NO_EPOCH
         """Of the target."""
+        self.log_start = 0
+        """Of the target, as far as is known: a crash may take it back."""
         self.generation = 0
         """Rises whenever what was asked for before is not wanted any more."""
         self.source_end = self.source_start = -1
@@ -105,7 +112,7 @@ class PartitionMirror:
 
     @property
     def is_level(self) -> bool:
-        return self.lag == 0
+        return self.lag == 0 and self.log_start >= self.source_start
 
     def stands_at(
         self, log_start: int, offset_end: int, last_epoch: int, leader_epoch: int
@@ -113,13 +120,14 @@ class PartitionMirror:
         """What the target says; it alone knows."""
         self.generation += 1
         self.position = self.appended_end = offset_end
-        self.last_epoch = last_epoch
+        self.last_epoch, self.log_start = last_epoch, log_start
         self.leader_epoch = leader_epoch
         self._is_empty = log_start == offset_end and last_epoch == NO_EPOCH
         self.is_proven = log_start == offset_end
 
-    def appended(self, offset_end: int) -> None:
+    def appended(self, offset_end: int, log_start: int) -> None:
         self.appended_end = max(self.appended_end, offset_end)
+        self.log_start = max(self.log_start, log_start)
 
     def is_unknown(self) -> None:
         """An append failed: nobody knows how much of it is there."""
@@ -146,9 +154,12 @@ class PartitionMirror:
             return None
         self._doubts = 0
         self.source_end, self.source_start = row.high_watermark, row.log_start
-        if not len(row.records):
-            return None
-        return self._batches(row)
+        if len(row.records):
+            return self._batches(row)
+        if self.log_start < row.log_start <= self.position:
+            # Nothing came that could carry it.
+            return Append(self.position, row.log_start, memoryview(b""), NO_EPOCH)
+        return None
 
     def _batches(self, row: Fetched) -> Step:
         view = memoryview(row.records)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from moldau.client.admin.admin_core import AdminCore
 from moldau.client.admin.own.mirrors_admin import MirroredInfo
 from moldau.client.shared.client_errors import KafkaError, UnsupportedVersionError
-from moldau.config.mirror_source import MirrorSource
+from moldau.config.mirror_source import MirrorSource, MirrorState
 from moldau.mirroring.mirror_faults import MirrorFault
 from moldau.mirroring.mirror_file import MirrorFile
 from moldau.mirroring.source_cluster import SourceCluster
@@ -79,8 +79,9 @@ async def _behind(file: MirrorFile, own: Mapping[str, MirroredInfo]) -> dict[Top
             mirrored = filled(file, info)
             assert mirrored is not None
             topic = topics.get(mirrored.topic)
-            if topic is None or topic.topic_id != mirrored.topic_id:
-                # It is not there any more: this is all that is left of it.
+            is_decided = mirrored.state is not MirrorState.MIRRORED
+            if is_decided or topic is None or topic.topic_id != mirrored.topic_id:
+                # It takes no more, or there is no more: this is all.
                 continue
             for number, place in enumerate(info.partitions):
                 at = TopicPartition(topic.name, number)

@@ -29,7 +29,10 @@ class TopicMirror:
 
     def stands_at(self, info: MirroredInfo, *, only_unknown: bool) -> None:
         for partition, place in zip(self.partitions, info.partitions, strict=False):
-            if place.error_code or (only_unknown and partition.position >= 0):
+            if place.error_code:
+                continue
+            if only_unknown and partition.position >= 0:
+                partition.log_start = place.log_start
                 continue
             partition.stands_at(
                 place.log_start, place.offset_end, place.last_epoch, place.leader_epoch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moldau.mirroring.copying import Work, parts_of
 from moldau.mirroring.partition_mirror import (
     Append,
     Fetched,
@@ -37,7 +38,7 @@ def test_what_comes_is_appended_where_the_target_ends() -> None:
     assert (mirror.position, mirror.last_epoch, mirror.records) == (21, 4, 6)
     # It is there when the target has said so.
     assert mirror.lag == 90
-    mirror.appended(21)
+    mirror.appended(21, 0)
     assert mirror.lag == 79
 
 
@@ -106,9 +107,31 @@ def test_a_source_that_has_forgotten_an_epoch_is_believed_the_third_time() -> No
     assert "does not know leader epoch 7" in mirror.stopped
 
 
+def test_what_the_source_deletes_goes_also_while_nothing_comes() -> None:
+    mirror = partition(0, 10, 0)
+    deleted = Fetched(0, 10, 4, b"")
+    step = mirror.fetched(deleted, mirror.generation)
+    assert isinstance(step, Append)
+    assert (step.offset, step.log_start, len(step.records)) == (10, 4, 0)
+    assert not mirror.is_level
+    mirror.appended(10, 4)
+    assert mirror.is_level
+    assert mirror.fetched(deleted, mirror.generation) is None
+    # A crash has taken it back.
+    mirror.log_start = 0
+    assert isinstance(mirror.fetched(deleted, mirror.generation), Append)
+
+
 def test_messages_of_old_formats_stop_it() -> None:
     mirror = partition(0, 10, 0)
     old = bytearray(batch(10, 5))
     old[16] = 1
     assert mirror.fetched(row(bytes(old)), mirror.generation) is None
     assert "older than Kafka 0.11" in mirror.stopped
+
+
+def test_batches_are_sent_about_a_mebibyte_at_a_time() -> None:
+    sizes = [0, 600_000, 600_000, 400_000, 3_000_000, 0]
+    work = [Work(partition(), Append(0, 0, memoryview(bytes(size)), 0)) for size in sizes]
+    parts = [[len(each.step.records) for each in part] for part in parts_of(work)]
+    assert parts == [[0, 600_000], [600_000, 400_000], [3_000_000], [0]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Offset
-from moldau.records.batch import Buffer, whole_headers
+from moldau.records.batch import NO_LEADER_EPOCH, Buffer, whole_headers
 from moldau.records.batch_codec import ControlType, EndMarker, encode_marker
 from moldau.replication.replica import Replica
 from moldau.replication.replica_loading import at_rest
@@ -26,7 +26,7 @@ def append_mirrored(
     log, partition = checked(replica, source), replica.partition
     end_before = log.offset_end
     try:
-        if log_start > end_before and is_empty(log):
+        if offset == log_start > end_before and was_never_written(log):
             replica.start_over_at(log, log_start)
         if offset != log.offset_end:
             raise ApiError(
@@ -60,8 +60,9 @@ def checked(replica: Replica, source: str) -> PartitionLog:
     return replica.log
 
 
-def is_empty(log: PartitionLog) -> bool:
-    return log.log_start_offset == log.offset_end and log.segment_count == 1
+def was_never_written(log: PartitionLog) -> bool:
+    """Only then may a mirror begin where its original begins."""
+    return log.log_start_offset == log.offset_end and log.latest_epoch == NO_LEADER_EPOCH
 
 
 def _check_epochs(replica: Replica, records: Buffer) -> None:
