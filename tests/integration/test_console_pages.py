@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau import Admin
+from moldau import Admin, Producer
 from moldau.console.pages import PAGES
 from tests.support.console_browser import TOKEN, Console, console_process
 from tests.support.console_pages import pages
@@ -52,6 +52,18 @@ def test_every_page_is_shown_and_has_its_json(console: Console, name: str) -> No
     assert told.status == 200
     assert told.headers["content-type"] == "application/json"
     assert isinstance(told.json, dict)
+
+
+def test_a_transaction_is_open_until_it_ends(console: Console, made: World) -> None:
+    with Producer(bootstrap_servers=made.bootstrap, transactional_id="short") as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send("payments", b"x").result(10)
+        assert console.get("/transactions/short.json").json["open_seconds"] >= 0
+        producer.commit_transaction()
+        told = console.get("/transactions/short.json").json
+        assert (told["is_open"], told["open_seconds"]) == (False, None)
+        assert "none is open" in console.get("/transactions/short").text
 
 
 def test_snapshots_are_listed_taken_and_deleted(console: Console, made: World) -> None:

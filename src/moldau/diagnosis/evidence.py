@@ -189,7 +189,7 @@ class Evidence:
     log_dirs: list[LogDirSight] = field(default_factory=list)
     clock: ClockSight | None = None
     unchecked: list[str] = field(default_factory=list)
-    """Sentences: what could not be looked at, and why."""
+    """What could not be looked at, and why: sentences without their full stop."""
 
     @property
     def topics(self) -> tuple[TopicSight, ...]:
@@ -198,6 +198,9 @@ class Evidence:
     @property
     def is_reached(self) -> bool:
         return self.cluster is not None
+
+    def not_checked(self, subject: str, why: object) -> None:
+        self.unchecked.append(f"{subject}: {str(why).removesuffix('.')}")
 
     def command(self, words: str) -> str:
         """`moldau <tool> --bootstrap-server ... <words>`."""

@@ -232,7 +232,7 @@ class _Questions:
         try:
             question()
         except KafkaError as fault:
-            self._seen.unchecked.append(f"{subject}: {fault.message}")
+            self._seen.not_checked(subject, fault.message)
 
     def _clock(self) -> None:
         """The leader of the metadata tells its own time as the last it has caught up with itself:
@@ -279,7 +279,7 @@ class _Questions:
                 else:
                     self._seen.settings_by_broker[int(resource.name)] = values
             for resource, error in found.errors.items():
-                self._seen.unchecked.append(f"settings of {resource.name}: {error}")
+                self._seen.not_checked(f"settings of {resource.name}", error)
 
     def _offsets(self) -> None:
         partitions = [

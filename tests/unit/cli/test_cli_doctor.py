@@ -163,6 +163,14 @@ def test_the_gravest_finding_comes_first_and_the_last_lines_count_and_lead_on() 
     assert "\x1b" not in stream.getvalue()
 
 
+def test_what_was_not_checked_ends_with_one_full_stop() -> None:
+    seen = evidence(BrokerSight(0, "localhost", 9092))
+    seen.not_checked("the clock", "Cluster authorization failed.")
+    stream = io.StringIO()
+    show(Output(stream, is_terminal=False), seen, [])
+    assert "Not checked: the clock: Cluster authorization failed.\n" in stream.getvalue()
+
+
 def test_a_long_list_is_cut() -> None:
     assert few(range(7)) == "0, 1, 2, 3, 4 and 2 more"
 

@@ -73,11 +73,13 @@ async def one(asked: Asked) -> Shown:
     found = (await asked.link.admin.describe_transactions([name]))[name]
     start_ms = found.transaction_start_time_ms
     now_ms = int(time.time() * 1000)
+    # Of one that has ended brokers still tell when it began.
+    is_open = found.state in OPEN_STATES
     return {
         "name": name,
         "transaction": found,
-        "open_seconds": None if start_ms < 0 else max(0, now_ms - start_ms) / 1000,
-        "is_open": found.state in OPEN_STATES,
+        "open_seconds": max(0, now_ms - start_ms) / 1000 if is_open and start_ms >= 0 else None,
+        "is_open": is_open,
     }
 
 
