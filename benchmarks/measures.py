@@ -152,8 +152,8 @@ MEASURES += tuple(
     )
     for key, label in (("requests", "one-record requests"), ("produce", "produce"))
 )
-GROUPS = (*dict.fromkeys(measure.group for measure in MEASURES), "clients")
-ONLY_WHEN_ASKED = {"cluster", "compaction", "partitions", "tls", "guards"}
+GROUPS = (*dict.fromkeys(measure.group for measure in MEASURES), "clients", "tables")
+ONLY_WHEN_ASKED = {"cluster", "compaction", "partitions", "tls", "guards", "tables"}
 """Groups that need brokers of their own: several of a kind, or with other settings."""
 
 

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moldau.backup.backup_faults import BackupFault
 from moldau.backup.batch_files import sync_directory
-from moldau.backup.committed_batches import AbortedRanges, committed
+from moldau.backup.committed_batches import BODY_BYTES_MAX, AbortedRanges, committed
 from moldau.backup.progress import Progress
 from moldau.backup.restore_plan import Plan, PlannedPartition, PlannedTopic
 from moldau.backup.restored_batches import RestoredBatches
-from moldau.records.batch_codec import Record, decode_batch
+from moldau.client.consumer.arrow_tables import schema, table_of
+from moldau.client.consumer.fetch_buffer import BatchSlice
+from moldau.model.names import TopicPartition
+from moldau.records.batch import HEADER_BYTES
+from moldau.records.compression import decompress
 
 if TYPE_CHECKING:
     import pyarrow
@@ -52,12 +56,13 @@ def _export(
     parent = os.path.join(directory, topic.name)
     path = os.path.join(parent, f"partition-{partition.partition}.parquet")
     os.makedirs(parent, exist_ok=True)
-    schema, count = _schema(), 0
-    with ParquetWriter(path + ".partial", schema, compression="zstd") as writer:
-        for rows in _slices(plan, partition, aborted):
-            writer.write_table(_table(rows, partition.partition, schema))
-            count += len(rows)
-            progress.copied(0, len(rows))
+    columns, count = _schema(), 0
+    with ParquetWriter(path + ".partial", columns, compression="zstd") as writer:
+        for slices in _slices(plan, partition, aborted):
+            rows = table_of(slices).select(columns.names)
+            writer.write_table(rows)
+            count += rows.num_rows
+            progress.copied(0, rows.num_rows)
     os.replace(path + ".partial", path)
     sync_directory(parent)
     return count
@@ -65,44 +70,21 @@ def _export(
 
 def _slices(
     plan: Plan, partition: PlannedPartition, aborted: AbortedRanges
-) -> Iterator[list[Record]]:
-    rows: list[Record] = []
-    for batch, _ in committed(RestoredBatches(plan, partition).chunks(), aborted):
-        rows += decode_batch(batch)
-        if len(rows) >= ROWS_AT_ONCE:
-            yield rows
-            rows = []
-    if rows:
-        yield rows
+) -> Iterator[list[BatchSlice]]:
+    place = TopicPartition("", partition.partition)
+    slices: list[BatchSlice] = []
+    rows = 0
+    for batch, header in committed(RestoredBatches(plan, partition).chunks(), aborted):
+        body = decompress(header.codec, batch[HEADER_BYTES:], BODY_BYTES_MAX)
+        slices.append(BatchSlice(place, header, body, 0))
+        rows += header.record_count
+        if rows >= ROWS_AT_ONCE:
+            yield slices
+            slices, rows = [], 0
+    if slices:
+        yield slices
 
 
 def _schema() -> pyarrow.Schema:
-    import pyarrow as pa
-
-    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
-    return pa.schema(
-        [
-            ("partition", pa.int32()),
-            ("offset", pa.int64()),
-            ("timestamp", pa.timestamp("ms", tz="UTC")),
-            ("key", pa.binary()),
-            ("value", pa.binary()),
-            ("headers", pa.list_(header)),
-        ]
-    )
-
-
-def _table(rows: list[Record], partition: int, schema: pyarrow.Schema) -> pyarrow.Table:
-    import pyarrow as pa
-
-    columns: dict[str, list[Any]] = {
-        "partition": [partition] * len(rows),
-        "offset": [row.offset for row in rows],
-        "timestamp": [row.timestamp for row in rows],
-        "key": [row.key for row in rows],
-        "value": [row.value for row in rows],
-        "headers": [
-            [{"key": key, "value": value} for key, value in row.headers or ()] for row in rows
-        ],
-    }
-    return pa.table(columns, schema=schema)
+    """What consumers get, without the topic, which is the directory."""
+    return schema().remove(schema().get_field_index("topic"))
