@@ -12,7 +12,15 @@ from confluent_kafka import Producer
 
 import moldau.testing
 from moldau import errors
-from moldau.admin import ConfigResource, NewTopic, TopicPartition
+from moldau.admin import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclResourceType,
+    ConfigResource,
+    NewTopic,
+    TopicPartition,
+)
 from moldau.client.consumer.consumer_records import OffsetAndMetadata
 from moldau.testing.local_broker import LocalBroker
 from tests.support import seeds
@@ -321,3 +329,42 @@ def test_two_clusters_that_mirror_each_other_under_prefixes_come_to_an_end(
         with broker.admin() as admin:
             names = {name for name in admin.list_topics() if name.endswith("both")}
         assert names == {"both", "a.both" if broker is target else "b.both"}
+
+
+def test_access_rules_come_and_go_with_those_of_the_source(tmp_path: Path) -> None:
+    own = {
+        **SETTINGS,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS",
+    }
+    with (
+        moldau.testing.broker(own, in_process=True, with_faults=False) as source,
+        moldau.testing.broker(own, in_process=True, with_faults=False) as target,
+    ):
+        produce(source.bootstrap, "ruled", range(10))
+        rules = [
+            Acl("User:alice", AclResourceType.TOPIC, "ruled", AclOperation.READ),
+            Acl("User:alice", AclResourceType.TOPIC, "other", AclOperation.READ),
+            Acl("User:alice", AclResourceType.GROUP, "readers", AclOperation.READ),
+            Acl("User:bob", AclResourceType.CLUSTER, "kafka-cluster", AclOperation.ALTER),
+        ]
+        with source.admin() as there, target.admin() as here:
+            there.create_acls(rules)
+            here.create_acls([Acl("User:zoe", AclResourceType.TOPIC, "ruled", AclOperation.READ)])
+            (own_rule,) = here.describe_acls()
+            file = mirror_file(
+                tmp_path,
+                source.bootstrap,
+                target.bootstrap,
+                topics_regex="ruled",
+                prefix="a.",
+                copy="settings,groups,acls",
+            )
+            process = start_mirror(file)
+            try:
+                wanted = {own_rule, rules[0]._replace(resource_name="a.ruled"), rules[2]}
+                eventually(lambda: set(here.describe_acls()) == wanted)
+                there.delete_acls([AclFilter(resource_type=AclResourceType.GROUP)])
+                eventually(lambda: set(here.describe_acls()) == wanted - {rules[2]})
+            finally:
+                kill(process)
