@@ -18,8 +18,8 @@ class MutingWait(asyncio.Future[T]):
     it overtake, the records of one producer would be written out of order."""
 
 
-async def done_beside(executor: Executor, work: Callable[..., T], *arguments: Any) -> T:
-    """What `work` returns or raises, from a thread."""
+async def done_beside(executor: Executor | None, work: Callable[..., T], *arguments: Any) -> T:
+    """What `work` returns or raises, from a thread; without an executor one of the loop's own."""
     under_way = asyncio.get_running_loop().run_in_executor(executor, work, *arguments)
     is_done: MutingWait[None] = MutingWait()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from moldau.model.names import TopicPartition
+from moldau.net.connection_muting import MutingWait
 from moldau.storage.directories.log_store import LogStore
 from moldau.storage.snapshots import snapshot_making
 from moldau.storage.snapshots.snapshot_taking import Snapshots
@@ -71,4 +73,20 @@ def test_a_log_that_is_cut_back_while_it_is_linked_is_linked_again(
         manifest = asyncio.run(snapshots_of(store).create("s"))
     assert "The snapshot s begins anew" in caplog.text
     assert manifest.partitions[0].offset_end == 2
+    bench.close()
+
+
+@pytest.mark.parametrize("work", [Snapshots.delete, Snapshots.prepare, Snapshots.create])
+def test_a_client_that_leaves_interrupts_no_thread_that_works_on_a_snapshot(
+    tmp_path: Path, work: Callable[[Snapshots, str], Coroutine[Any, Any, object]]
+) -> None:
+    """Or the next snapshot would begin while the files of this one are still being deleted."""
+
+    async def scenario() -> None:
+        working = work(snapshots_of(bench.open()), "s")
+        assert isinstance(working.send(None), MutingWait)
+        working.close()
+
+    bench = StoreBench(tmp_path)
+    asyncio.run(scenario())
     bench.close()

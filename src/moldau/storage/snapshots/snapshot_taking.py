@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from moldau.model.errors import ApiError, Error
 from moldau.model.names import Offset, TopicPartition
+from moldau.net.connection_muting import done_beside
 from moldau.storage.directories.log_directory import LogDirectory
 from moldau.storage.directories.log_store import LogStore
 from moldau.storage.log.partition_log import PartitionLog
@@ -150,7 +151,8 @@ class Snapshots:
             self._is_busy = False
 
     async def _run_aside(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(None, work)
+        # Done though its client leaves: while a thread still deletes, no other work may begin.
+        return await done_beside(None, work)
 
     def _begin(self) -> None:
         if self._is_busy:
