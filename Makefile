@@ -7,7 +7,7 @@ DEV := $(VENV)/.dev
 KERNELS := $(wildcard src/moldau/*/*.pxd src/moldau/*/*/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo quick test test-long sim sanitize compat bench check docs dist dist-test clean
+.PHONY: help run demo quick test test-long sim sanitize compat bench check docs docs-site docs-serve dist dist-test clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -67,6 +67,14 @@ check: $(DEV) ## formatting, lint and types
 
 docs: $(DEV) ## write what is generated: reference pages, pictures, the blocking Admin
 	$(BIN)/python -m docs.generate
+
+docs-site: $(DEV) ## the pages as a site, in build/site
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	$(BIN)/python -m docs.site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file build/mkdocs.yml
+
+docs-serve: docs-site ## the same at http://127.0.0.1:8000/
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 dist: $(DEV) ## the packages that are published, in dist: a wheel and the sdist
 	rm -rf dist build/lib* build/bdist*

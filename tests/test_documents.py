@@ -63,3 +63,23 @@ def test_every_decision_has_a_number_of_its_own() -> None:
     headings = [page.read_text(encoding="utf-8").split(".", 1)[0] for page in pages]
     assert headings == [f"# {int(page.name[:4])}" for page in pages]
     assert headings == [f"# {number}" for number in range(1, len(pages) + 1)]
+
+
+def test_the_readme_has_the_numbers_that_were_measured() -> None:
+    measured = table_of((PROJECT / "docs" / "benchmarks.md").read_text(encoding="utf-8"))
+    told = table_of((PROJECT / "README.md").read_text(encoding="utf-8"))
+    rows = {label: cells for label, cells in told.items() if label in measured}
+    assert len(rows) >= 5
+    for label, cells in rows.items():
+        medians = [cell.partition(" (")[0] for cell in measured[label][:2]]
+        assert cells == medians, label
+
+
+def table_of(text: str) -> dict[str, list[str]]:
+    """The rows of all tables of a page by their first cell; the first of a name counts."""
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if line.startswith("|"):
+            label, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+            found.setdefault(label, cells)
+    return found
