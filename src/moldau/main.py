@@ -20,15 +20,18 @@ usage: moldau <command> [arguments]
        moldau <command> --help
        moldau --version
 
-commands:
-{commands}
-
 first steps:
-  moldau server-start          a broker on 127.0.0.1:9092, data in ./data
-  Ctrl-C                       stops it; nothing is lost
-Point any Kafka client at bootstrap server 127.0.0.1:9092: topics are made on
+  moldau server-start -daemon               a broker on localhost:9092, data in ./data
+  echo hello | moldau put -t greetings      a record
+  moldau cat -t greetings -e                all records
+  moldau top -b localhost:9092              what goes on there; q ends it
+  moldau server-stop                        ends the broker; nothing is lost
+Point any Kafka client at bootstrap server localhost:9092: topics are made on
 first use. A broker of your own is `moldau server-start my.properties`, with
 the settings you know from Apache Kafka's server.properties.
+
+commands:
+{commands}
 """
 
 

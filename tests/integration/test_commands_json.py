@@ -481,10 +481,19 @@ def test_keys_are_made_of_titles() -> None:
     assert [camel(title) for title in titles] == keys
 
 
-def test_completion_knows_topics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bash_completes_commands_flags_topics_and_groups(tmp_path: Path) -> None:
+    """As bash calls the function: an address is three words to it."""
     with LocalBroker(tmp_path, in_process=True) as broker:
         broker.create_topic("shipments", 1)
         host, port = broker.bootstrap.split(":")
-        line = ["moldau", "topics", "--bootstrap-server", host, ":", port, "--describe"]
-        assert main(["completion", "words", *line, "--topic", "ship"]) == 0
-    assert capsys.readouterr().out.split() == ["shipments"]
+        at = f"--bootstrap-server {host} : {port}"
+        lines = ["moldau to", "moldau topics --desc", f"moldau topics {at} --topic sh"]
+        script = 'eval "$(moldau completion bash)"\n'
+        for line in lines:
+            script += f"COMP_WORDS=({line}); COMP_CWORD={line.count(' ')}; _moldau\n"
+            script += 'echo "${COMPREPLY[*]}"\n'
+        path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+        ran = subprocess.run(
+            ["bash", "-c", script], capture_output=True, text=True, timeout=120, env={"PATH": path}
+        )
+    assert ran.stdout.splitlines() == ["topics top", "--describe", "shipments"]
