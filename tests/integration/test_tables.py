@@ -192,6 +192,8 @@ def test_what_was_aborted_never_comes_back_and_an_open_transaction_ends_the_tabl
 def test_mistakes_are_told_in_a_sentence(broker: LocalBroker) -> None:
     with pytest.raises(TableError, match=r"There is no topic ordres .*; did you mean orders\?"):
         moldau.table("ordres", bootstrap=broker.bootstrap).arrow()
+    with pytest.raises(TableError, match=r"The setting isolation\.level cannot be 'none'"):
+        orders(broker, settings={"isolation.level": "none"})
     with pytest.raises(TableError, match="There is no column amount: the columns are topic,"):
         orders(broker).select("amount")
     with pytest.raises(TableError, match="as_of cannot be 'noon'"):
@@ -200,3 +202,15 @@ def test_mistakes_are_told_in_a_sentence(broker: LocalBroker) -> None:
         orders(broker, value=Json({"id": "bool"})).arrow()
     with pytest.raises(TableError, match="Two columns would be named value_key"):
         orders(broker, value=Json({"key": "string", "value_key": "string"}))
+
+
+def test_records_that_go_while_they_are_read_are_told(broker: LocalBroker) -> None:
+    broker.create_topic("short", partitions=1)
+    producer = broker.producer()
+    producer.send_many("short", [b"x"] * 10)
+    producer.flush()
+    table = moldau.table("short", bootstrap=broker.bootstrap)
+    reader = table.scanned(["offset"], None)
+    broker.admin().delete_records({("short", 0): 10})
+    with pytest.raises(TableError, match=r"Offset 0 of short-0 is out of range.*: ask again"):
+        reader.read_all()

@@ -17,7 +17,7 @@ from moldau.pipelines.source.source_fetch import RangeReader
 from moldau.pipelines.source.source_offsets import OffsetRange
 from moldau.pipelines.source.source_options import SourceError, SourceOptions
 from moldau.tables.kafka_columns import record_batches
-from moldau.tables.table_faults import TableError
+from moldau.tables.scan_plan import told
 
 if TYPE_CHECKING:
     import pyarrow
@@ -45,7 +45,7 @@ def scan(
                 active.rotate(-1)
                 yield batch
         except (SourceError, KafkaError) as fault:
-            raise TableError(str(fault)) from fault
+            raise told(fault) from fault
 
 
 def _read(

@@ -15,6 +15,7 @@ from moldau.model.names import TopicPartition
 from moldau.pipelines.source.source_client import SourceClient
 from moldau.pipelines.source.source_offsets import OffsetRange
 from moldau.pipelines.source.source_options import SourceOptions, parse_options
+from moldau.pipelines.source.source_plan import ADVICE
 from moldau.tables.pushed_bounds import PushedFilter
 from moldau.tables.table_faults import TableError
 from moldau.tables.table_spec import TableSpec
@@ -23,9 +24,16 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def source_options(spec: TableSpec) -> SourceOptions:
-    options = {"kafka.isolation.level": "read_committed"}
+    options = {"kafka.isolation.level": "read_committed", "kafka.client.id": "moldau-table"}
     options |= {f"kafka.{name}": value for name, value in spec.settings.items()}
     return parse_options({**options, "subscribe": ",".join(spec.topics)}, is_stream=False)
+
+
+def told(fault: Exception) -> TableError:
+    """What the source of pipelines says of its options, in the words of a table."""
+    text = str(fault).replace(f": {ADVICE}", ": ask again")
+    text = text.replace("check kafka.bootstrap.servers", "check the address")
+    return TableError(text.replace("The option kafka.", "The setting "))
 
 
 class ScanPlan:

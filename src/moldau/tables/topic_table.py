@@ -18,7 +18,7 @@ from moldau.tables.kafka_columns import kafka_schema
 from moldau.tables.latest_state import latest
 from moldau.tables.pushed_bounds import PushedFilter
 from moldau.tables.range_scan import scan
-from moldau.tables.scan_plan import ScanPlan, source_options
+from moldau.tables.scan_plan import ScanPlan, source_options, told
 from moldau.tables.table_faults import TableError, load
 from moldau.tables.table_spec import Moment, TableSpec, moment_of
 from moldau.tables.typed_columns import TypedColumns
@@ -66,7 +66,7 @@ def table(
     try:
         source_options(spec)
     except SourceError as fault:
-        raise TableError(str(fault)) from None
+        raise told(fault) from None
     return TopicTable(spec, TypedColumns(kafka_schema(), key, value))
 
 
@@ -201,4 +201,4 @@ def _told(ask: Any) -> Any:
     try:
         return ask()
     except (SourceError, KafkaError) as fault:
-        raise TableError(str(fault)) from None
+        raise told(fault) from None
