@@ -22,8 +22,10 @@ from moldau.admin import (
     TopicPartition,
 )
 from moldau.client.consumer.consumer_records import OffsetAndMetadata
+from moldau.testing.forks import fork
 from moldau.testing.local_broker import LocalBroker
 from tests.support import seeds
+from tests.support.backups import back_up, restore_whole
 from tests.support.eventually import eventually
 from tests.support.mirrors import (
     bytes_of,
@@ -368,3 +370,30 @@ def test_access_rules_come_and_go_with_those_of_the_source(tmp_path: Path) -> No
                 eventually(lambda: set(here.describe_acls()) == wanted - {rules[2]})
             finally:
                 kill(process)
+
+
+@pytest.mark.long
+def test_a_fork_of_a_mirror_is_one_and_what_comes_from_a_backup_is_none(
+    source: LocalBroker, target: LocalBroker, tmp_path: Path
+) -> None:
+    produce(source.bootstrap, "carried", range(10))
+    file = mirror_file(tmp_path, source.bootstrap, target.bootstrap, topics_regex="carried")
+    mirror_well("run", file, "--once")
+    with target.admin() as admin:
+        info = admin.create_snapshot("with-a-mirror")
+    path = Path(f"{info.directories[0]}-snapshots") / info.name
+    with fork(path, with_faults=False) as forked:
+        with (
+            forked.producer() as producer,
+            pytest.raises(errors.PolicyViolationError),
+        ):
+            producer.send("carried", "mine").result(SECONDS_MAX)
+        there = mirror_file(tmp_path, source.bootstrap, forked.bootstrap, topics_regex="carried")
+        mirror_well("promote", there)
+        produce(forked.bootstrap, "carried", range(10, 20))
+        assert read(forked.bootstrap, "carried") == texts(range(20))
+    back_up(target.bootstrap, tmp_path / "backup", "--topics", "carried")
+    with moldau.testing.broker(SETTINGS, with_faults=False) as restored:
+        restore_whole(restored.bootstrap, tmp_path / "backup")
+        produce(restored.bootstrap, "carried", range(10, 20))
+        assert read(restored.bootstrap, "carried") == texts(range(20))

@@ -6,7 +6,6 @@ Nothing is kept here that the target does not have: a mirror that is killed is s
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -113,9 +112,7 @@ class Mirror:
         self.has_judged = True
         self._watch_lanes()
         if "groups" in self.file.copies:
-            await self.groups.round()
-            for group, reason in self.groups.not_copied.items():
-                self._tell(f"The offsets of group {group} are not copied: {reason}")
+            await self._copy_groups()
         if "acls" in self.file.copies:
             await self.access.round()
             if self.access.trouble:
@@ -217,5 +214,12 @@ class Mirror:
     async def copy_groups_once_more(self) -> None:
         """When all records are there: groups that stood at their end do so here."""
         if "groups" in self.file.copies:
-            with contextlib.suppress(KafkaError):
-                await self.groups.round()
+            try:
+                await self._copy_groups()
+            except KafkaError as error:
+                self._tell(f"The offsets of groups may not be the last: {error.message}")
+
+    async def _copy_groups(self) -> None:
+        await self.groups.round()
+        for group, reason in self.groups.not_copied.items():
+            self._tell(f"The offsets of group {group} are not copied: {reason}")
