@@ -117,10 +117,13 @@ def test_the_command_prints_what_kafkas_prints(watched: Watched, tmp_path: Path)
         ("--list", "--name", "x"),
         ("--describe",),
         ("--describe", "--name", "x"),
-        ("--describe", "--name", "nothing"),
         ("--delete",),
     ):
         assert ours(*words) == kafkas(*words), words
+    missing = ("--describe", "--name", "nothing")
+    # The same text, but what fails ends with 1 here.
+    assert kafkas(*missing) == (0, ours(*missing)[1])
+    assert ours(*missing)[0] == 1
     assert ours("--delete", "--name", "x") == (0, "Deleted client metrics config for x.\n")
     assert kafkas(*made)[0] == 0
     assert kafkas("--delete", "--name", "x") == (0, "Deleted client metrics config for x.\n")
