@@ -15,6 +15,7 @@ from moldau.cli.servers.configs import added
 from moldau.cli.topics.reassign_partitions import racks_of
 from moldau.cli.topics.reassignment_plans import plan_of
 from moldau.cli.topics.topics import assignment_of, topic_pattern
+from moldau.cli.zookeeper.zookeeper_shell import answer_in
 from moldau.client.admin.offset_reset_rules import ResetError
 from moldau.client.consumer.consumer_records import ConsumerRecord, TimestampType
 from moldau.client.network.network_client import Node
@@ -173,3 +174,11 @@ def test_the_shell_is_told_what_may_follow() -> None:
     assert following(["moldau", "transactions", "find"]) == ["find-hanging"]
     types = following(["moldau", "leader-election", "--election-type", ""])
     assert types == ["preferred", "unclean"]
+
+
+def test_the_answer_of_zookeepers_shell_is_without_its_asides() -> None:
+    printed = (
+        "Connecting to 127.0.0.1:2181\n\nWATCHER::\n\n"
+        "WatchedEvent state:SyncConnected type:None path:null zxid: -1\n[brokers, zookeeper]\n"
+    )
+    assert answer_in(printed) == ["[brokers, zookeeper]"]

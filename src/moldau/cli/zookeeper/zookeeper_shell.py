@@ -21,6 +21,7 @@ from moldau.cli.zookeeper.zookeeper_server_start import become
 
 MAIN_CLASS = "org.apache.zookeeper.ZooKeeperMain"
 SERVER = "localhost:2181"
+ASIDE = ("Connecting to ", "WATCHER::", "WatchedEvent ")
 LOGS_IN_BY_DIGEST = "-Dzookeeper.fips-mode=false"
 """Otherwise ZooKeeper 3.9's client refuses to log in by DIGEST-MD5, and the broker's own user could
 not look into its tree."""
@@ -53,12 +54,17 @@ def main(given: Given, out: Output) -> int:
 def answered(command: Sequence[str], server: str, words: Sequence[str], out: Output) -> int:
     """The lines of ZooKeeper's shell as data; the shell itself knows no other form."""
     ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    lines = [line for line in ran.stdout.splitlines() if line.strip()]
+    lines = answer_in(ran.stdout)
     if ran.returncode:
         told = ran.stderr.strip().splitlines() or lines or ["the shell ended without a word"]
         raise CommandFault(told[-1])
     out.json({"server": server, "command": " ".join(words), "lines": lines})
     return 0
+
+
+def answer_in(printed: str) -> list[str]:
+    """Without what the shell says of its connection."""
+    return [line for line in printed.splitlines() if line.strip() and not line.startswith(ASIDE)]
 
 
 def parse(arguments: Sequence[str]) -> tuple[str, list[str]]:
