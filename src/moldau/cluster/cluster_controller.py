@@ -211,7 +211,7 @@ class ClusterController:
                 apply = partial(self._alter, change, validate_only=validate_only)
                 rows.append(await self._patiently(apply))
             except ApiError as refusal:
-                rows.append(refusal)
+                rows.append(refusal.kept())
             except StoreError as fault:
                 is_away = isinstance(fault, StoreUnavailable)
                 rows.append(ApiError(Error.KAFKA_STORAGE_ERROR, str(fault)))

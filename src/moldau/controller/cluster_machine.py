@@ -286,7 +286,7 @@ class ClusterMachine(ControllerMachine):
             try:
                 after = altered(self.state, partitions, command, change)
             except ApiError as refusal:
-                rows.append(refusal)
+                rows.append(refusal.kept())
                 continue
             rows.append(after)
             if is_moving(after) and set(after.adding) <= set(after.isr):

@@ -142,7 +142,7 @@ class ControllerMachine:
                     raise duplicate_topic_name()
                 rows.append(rules.create(self.state, topic, draw, command.defaults))
             except ApiError as refusal:
-                rows.append(refusal)
+                rows.append(refusal.kept())
         size = sum(1 + len(row.partitions) for row in rows if isinstance(row, TopicCreated))
         if size > rules.PARTITIONS_PER_REQUEST_MAX:
             return [rules.too_many_partitions() for _ in rows]
@@ -162,7 +162,7 @@ class ControllerMachine:
                     raise duplicate_topic_name()
                 rows.append(rules.delete(self.state, name))
             except ApiError as refusal:
-                rows.append(refusal)
+                rows.append(refusal.kept())
         return rows
 
     def _grow(self, command: CreatePartitions) -> Sequence[PartitionsAdded | ApiError]:
@@ -174,7 +174,7 @@ class ControllerMachine:
                     raise duplicate_topic_name()
                 rows.append(rules.grow(self.state, wanted))
             except ApiError as refusal:
-                rows.append(refusal)
+                rows.append(refusal.kept())
         size = sum(len(row.added) for row in rows if isinstance(row, PartitionsAdded))
         if size > rules.PARTITIONS_PER_REQUEST_MAX:
             return [rules.too_many_partitions() for _ in rows]
@@ -186,7 +186,7 @@ class ControllerMachine:
             try:
                 rows.append(altered(self.state, change, command.broker))
             except ApiError as refusal:
-                rows.append(refusal)
+                rows.append(refusal.kept())
         return rows
 
     def _reassign(self, command: AlterPartitionReassignments, token: Token) -> Decision:
@@ -202,7 +202,7 @@ class ControllerMachine:
                 reassign(self.state, partitions, move, may_change)
                 rows.append(None)
             except ApiError as refusal:
-                rows.append(refusal)
+                rows.append(refusal.kept())
         return Decision(partitions.facts(), replies=(Reply(token, rows),))
 
     def _check_movable(self, move: Move) -> None:
@@ -223,7 +223,7 @@ class ControllerMachine:
                 elect(partitions, asked, command.election, self.state.brokers_online)
                 rows.append(None)
             except ApiError as refusal:
-                rows.append(refusal)
+                rows.append(refusal.kept())
         return Decision(partitions.facts(), replies=(Reply(token, rows),))
 
     def _change_mirrors(self, changes: Sequence[MirrorChange], token: Token) -> Decision:

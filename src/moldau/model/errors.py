@@ -237,3 +237,9 @@ class ApiError(Exception):
         self.message = message
         self.throttle_ms = 0
         """How long the client that is told so has to wait, if it has a quota."""
+
+    def kept(self) -> Self:
+        """As a value among others: it forgets the frames that it came through. One of them holds
+        these values, and such a circle stays until Python looks for garbage, or for good."""
+        self.__traceback__ = None
+        return self

@@ -86,7 +86,7 @@ class AccessLists:
                 await self._update(resource, frozenset(entries).union)
             except ApiError as refusal:
                 for number in numbers:
-                    rows[number] = refusal
+                    rows[number] = refusal.kept()
         return rows
 
     async def delete(self, filters: Sequence[AclFilter]) -> list[list[Acl] | ApiError]:

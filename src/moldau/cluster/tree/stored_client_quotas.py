@@ -108,7 +108,7 @@ class ClientQuotas:
                 await self._update(change)
                 rows.append(None)
             except ApiError as refusal:
-                rows.append(refusal)
+                rows.append(refusal.kept())
         return rows
 
     async def _update(self, change: QuotaChange) -> None:

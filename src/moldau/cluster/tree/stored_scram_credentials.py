@@ -78,7 +78,7 @@ class UserCredentials:
                 await self._update(change)
                 rows.append(None)
             except ApiError as refusal:
-                rows.append(refusal)
+                rows.append(refusal.kept())
         return rows
 
     async def _update(self, change: CredentialChange) -> None:

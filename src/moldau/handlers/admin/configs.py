@@ -194,7 +194,7 @@ async def _alter(
                 await _check_stores(change, on)
                 outcomes.append(change)
         except ApiError as refusal:
-            outcomes.append(refusal)
+            outcomes.append(refusal.kept())
     to_controller = [each for each in outcomes if isinstance(each, ConfigChange)]
     answers = iter(await _submit(to_controller, on, validate_only))
     responses = []

@@ -36,7 +36,7 @@ async def within_quota(
             try:
                 mutations.take(partitions_of(row))
             except ApiError as refusal:
-                rows[number] = refusal
+                rows[number] = refusal.kept()
     good = [number for number, row in enumerate(rows) if not isinstance(row, ApiError)]
     for number, row in zip(good, await act([asked[number] for number in good]), strict=True):
         rows[number] = row
@@ -55,5 +55,5 @@ def over_quota(
                 try:
                     mutations.take(len(topic.partitions))
                 except ApiError as refusal:
-                    refused[name] = refusal
+                    refused[name] = refusal.kept()
     return refused

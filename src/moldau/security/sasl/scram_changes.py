@@ -70,7 +70,7 @@ def judged(
         try:
             rows[change.user] = _judge(change)
         except ApiError as refusal:
-            rows[change.user] = refusal
+            rows[change.user] = refusal.kept()
     return rows
 
 
