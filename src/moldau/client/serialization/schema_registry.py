@@ -67,7 +67,9 @@ class _Refused(Exception):
 
 
 class _StaysHere(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(
+        self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> None:
         """None: the redirect is an answer like any other that is no schema."""
 
 
@@ -251,9 +253,9 @@ def _origin(location: str) -> str:
     """What may be shown of an address that a server names: no log-in, no path, no line breaks."""
     try:
         parts = urlsplit(location)
-        host = parts.netloc.rpartition("@")[2]
     except ValueError:
-        host = ""
+        return "another path"
+    host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host[:200]}" if host and host.isprintable() else "another path"
 
 
