@@ -244,7 +244,7 @@ TABLE = {
     "top": Row(f"top {AT} --interval 0.1", "clusterId brokers topics groups requests"),
     "features describe": Row(f"features {AT} describe", "feature finalizedVersionLevel"),
     "features upgrade": Row(
-        f"features {AT} upgrade --feature group.version=99 --dry-run", REFUSED, 1
+        f"features {AT} upgrade --feature group.version=99 --dry-run", "feature level error", 1
     ),
     "features downgrade": Row(
         f"features {AT} downgrade --feature transaction.version=2 --dry-run",
@@ -252,7 +252,7 @@ TABLE = {
         -1,
     ),
     "features disable": Row(
-        f"features {AT} disable --feature nothing.version --dry-run", REFUSED, 1
+        f"features {AT} disable --feature nothing.version --dry-run", "feature level error", 1
     ),
     "snapshot create": Row(f"snapshot {AT} create --name one", "name createdMs sizeBytes nodeId"),
     "snapshot list": Row(f"snapshot {AT} list", "snapshots"),

@@ -86,7 +86,7 @@ class Dispatch:
                 caller = self._meet(connection, frame, start)
         except (DecodeError, struct.error) as fault:
             raise _unreadable(fault) from None
-        except ImportError as fault:
+        except (ImportError, OSError) as fault:
             log.error("Request failed connection=%s fault=%r", connection, fault)
             raise Disconnect("its handler cannot be loaded") from None
         call = caller.call

@@ -83,8 +83,10 @@ class ForeignProcess:
     def _read(self, size: int, name: str, deadline: float) -> bytes:
         assert self._process.stdout is not None
         pipe, found = self._process.stdout.fileno(), b""
+        waiting = select.poll()
+        waiting.register(pipe, select.POLLIN)
         while len(found) < size:
-            if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 self.kill()
                 raise ForeignClientGone(f"librdkafka does not return from {name}")
             piece = os.read(pipe, size - len(found))

@@ -26,6 +26,7 @@ HOST = "127.0.0.1"
 KAFKA_PORT, ZOOKEEPER_PORT = 9092, 2181
 START_SECONDS_MAX = 90
 STOP_SECONDS_MAX = 60
+ANSWER_SECONDS_MAX = 5.0
 PAUSE_SECONDS = 0.05
 
 
@@ -203,7 +204,7 @@ class LocalCluster:
         servers = ",".join(f"{HOST}:{port}" for port in live)
         try:
             with Admin(bootstrap_servers=servers, request_timeout_ms=5000) as admin:
-                cluster = admin.describe_cluster()
+                cluster = admin.describe_cluster(timeout=ANSWER_SECONDS_MAX)
         except KafkaError:
             return {}
         controller = cluster.controller.id if cluster.controller is not None else -1

@@ -66,7 +66,15 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main(given: Given, out: Output) -> int:
+    before = gc.get_threshold()
     gc.set_threshold(COLLECT_WHILE_STARTING)
+    try:
+        return serve(given, out)
+    finally:
+        gc.set_threshold(*before)
+
+
+def serve(given: Given, out: Output) -> int:
     from moldau.config.broker_config import BrokerConfig
     from moldau.config.setting_definition import ConfigError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moldau.client.admin.admin_requests import AdminRequests, operations, value_or_error
+from moldau.client.admin.admin_requests import AdminRequests, check_top, operations, value_or_error
 from moldau.client.admin.admin_results import (
     ApiVersionRange,
     ClusterDescription,
@@ -19,7 +19,8 @@ from moldau.client.admin.admin_results import (
 )
 from moldau.client.network.broker_connection import Connection
 from moldau.client.network.network_client import Node
-from moldau.client.shared.client_errors import UnsupportedVersionError
+from moldau.client.shared.client_errors import UnsupportedVersionError, error_for
+from moldau.model.errors import Error
 from moldau.wire.messages.brokers import (
     FeatureUpdateKey,
     UnregisterBrokerRequest,
@@ -31,6 +32,7 @@ from moldau.wire.messages.quorum import (
     DescribeQuorumRequestPartition,
     DescribeQuorumRequestTopic,
 )
+from moldau.wire.schema import Message
 
 QUORUM_TOPIC = "__cluster_metadata"
 
@@ -52,7 +54,7 @@ class ClusterAdmin(AdminRequests):
             include_fenced_brokers=include_fenced_brokers,
         )
         try:
-            response = await self._from_any(request, timeout_ms)
+            response = await self._from_introduced(request, timeout_ms)
         except UnsupportedVersionError:
             return await self._describe_old(timeout_ms)
         nodes = [Node(row.broker_id, row.host, row.port, row.rack) for row in response.brokers]
@@ -174,8 +176,22 @@ class ClusterAdmin(AdminRequests):
 
         return await self._try(timeout_ms, attempt)
 
+    async def _from_introduced(self, request: Message, timeout_ms: int | None) -> Any:
+        """A broker that has just begun knows of none, not even of itself: it is asked again, or
+        another is."""
+
+        async def attempt() -> Any:
+            response = check_top(await self.network.call_any(request, timeout_ms=timeout_ms))
+            if not response.brokers:
+                raise error_for(
+                    Error.NETWORK_EXCEPTION, "That broker knows of none yet"
+                )
+            return response
+
+        return await self._try(timeout_ms, attempt)
+
     async def _describe_old(self, timeout_ms: int | None) -> ClusterDescription:
-        response = await self._from_any(MetadataRequest(topics=[]), timeout_ms)
+        response = await self._from_introduced(MetadataRequest(topics=[]), timeout_ms)
         nodes = [Node(row.node_id, row.host, row.port, row.rack) for row in response.brokers]
         controller = next((node for node in nodes if node.id == response.controller_id), None)
         return ClusterDescription(response.cluster_id or "", controller, sorted(nodes))
