@@ -183,9 +183,7 @@ class ClusterAdmin(AdminRequests):
         async def attempt() -> Any:
             response = check_top(await self.network.call_any(request, timeout_ms=timeout_ms))
             if not response.brokers:
-                raise error_for(
-                    Error.NETWORK_EXCEPTION, "That broker knows of none yet"
-                )
+                raise error_for(Error.NETWORK_EXCEPTION, "That broker knows of none yet")
             return response
 
         return await self._try(timeout_ms, attempt)
